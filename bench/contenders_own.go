@@ -41,7 +41,7 @@ func ownInMemory() []contender {
 }
 
 // own makes a contender of a limit and a store.
-func own(name string, limit func(quota) core.Limit, store func(*setup) core.Store) contender {
+func own(name string, limit func(quota) core.Quota, store func(*setup) core.Store) contender {
 	return contender{
 		name:      name,
 		algorithm: limit(quota{1, time.Second}).Algorithm(),
@@ -88,8 +88,8 @@ func onRedis(s *setup) core.Store { return core.NewRedis(s.client(), core.WithBu
 // onMemory is the store inside the process, with room for a million keys.
 func onMemory(*setup) core.Store { return core.NewMemory() }
 
-func leaky(q quota) core.Limit         { return core.Leaky(q.n, core.Per(q.n, q.per)) }
-func gcra(q quota) core.Limit          { return core.GCRA(q.n, core.Per(q.n, q.per)) }
-func fixedWindow(q quota) core.Limit   { return core.FixedWindow(q.n, q.per) }
-func slidingWindow(q quota) core.Limit { return core.SlidingWindow(q.n, q.per) }
-func slidingLog(q quota) core.Limit    { return core.SlidingLog(q.n, q.per) }
+func leaky(q quota) core.Quota         { return core.Leaky(q.n, core.Per(q.n, q.per)) }
+func gcra(q quota) core.Quota          { return core.GCRA(q.n, core.Per(q.n, q.per)) }
+func fixedWindow(q quota) core.Quota   { return core.FixedWindow(q.n, q.per) }
+func slidingWindow(q quota) core.Quota { return core.SlidingWindow(q.n, q.per) }
+func slidingLog(q quota) core.Quota    { return core.SlidingLog(q.n, q.per) }

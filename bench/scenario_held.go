@@ -26,7 +26,7 @@ type holding struct {
 const asked, askedAnew = 20, 3
 
 // logOf is a sliding log of so many units.
-func logOf(n int) core.Limit { return core.SlidingLog(2*n, time.Hour) }
+func logOf(n int) core.Quota { return core.SlidingLog(2*n, time.Hour) }
 
 // heldBan is the ban of the keys that are banned.
 var heldBan = core.Ban{Strikes: core.SlidingLog(1, time.Hour), First: time.Hour}
@@ -37,7 +37,7 @@ func reserving(n int) core.Check {
 }
 
 // holders is a limit of so many places, and of some more.
-func holders(n int, lease time.Duration) core.Limit { return core.Concurrent(n+asked, lease) }
+func holders(n int, lease time.Duration) core.Places { return core.Concurrent(n+asked, lease) }
 
 // holdings are the situations in the order of the table, on a server.
 func holdings(url string) []holding {
@@ -124,7 +124,7 @@ func holdings(url string) []holding {
 			return err
 		}, false},
 	}
-	for name, limit := range map[string]core.Limit{
+	for name, limit := range map[string]core.Quota{
 		"leaky bucket": core.Leaky(100, core.PerSecond(1)), "sliding window": core.SlidingWindow(100, time.Hour),
 		"sliding log": core.SlidingLog(100, time.Hour),
 	} {

@@ -16,7 +16,7 @@ import (
 // as [TokenBucket] and [GCRA] with the same numbers; the three differ in the state that they keep in Redis.
 //
 //	Leaky(10, PerSecond(1)) // 10 at once, then one a second
-func Leaky(capacity int, drain Rate) Limit { return newLimit(exact.Leaky, capacity, drain) }
+func Leaky(capacity int, drain Rate) Quota { return quota(exact.Leaky, capacity, drain) }
 
 // Shaping returns a leaky bucket that shapes: a queue of capacity requests, the
 // one in service included, that is served at the given rate. [Decision.Delay] says
@@ -28,7 +28,7 @@ func Leaky(capacity int, drain Rate) Limit { return newLimit(exact.Leaky, capaci
 // a queue" of Andrew S. Tanenbaum, Computer Networks.
 //
 //	Shaping(10, PerSecond(5)) // one every 200 ms, at most 10 waiting or served
-func Shaping(capacity int, drain Rate) Limit { return newLimit(exact.Shaping, capacity, drain) }
+func Shaping(capacity int, drain Rate) Quota { return quota(exact.Shaping, capacity, drain) }
 
 // TokenBucket returns a bucket that holds capacity tokens, starts full and is
 // refilled at the given rate. Each unit of cost takes a token; a request that
@@ -39,8 +39,8 @@ func Shaping(capacity int, drain Rate) Limit { return newLimit(exact.Shaping, ca
 // 3.
 //
 //	TokenBucket(100, PerMinute(20)) // 100 at once, then one every 3 seconds
-func TokenBucket(capacity int, refill Rate) Limit {
-	return newLimit(exact.TokenBucket, capacity, refill)
+func TokenBucket(capacity int, refill Rate) Quota {
+	return quota(exact.TokenBucket, capacity, refill)
 }
 
 // GCRA returns the generic cell rate algorithm in its virtual-scheduling form:
@@ -52,7 +52,7 @@ func TokenBucket(capacity int, refill Rate) Limit {
 // tell when it was written. See ITU-T I.371 and the ATM Forum's Traffic Management Specification 4.0, section 4.4.2.
 //
 //	GCRA(10, PerSecond(5)) // 10 at once, then one every 200 ms
-func GCRA(burst int, rate Rate) Limit { return newLimit(exact.GCRA, burst, rate) }
+func GCRA(burst int, rate Rate) Quota { return quota(exact.GCRA, burst, rate) }
 
 // FixedWindow returns a limit of n events per window. A window opens with the first
 // admitted event of a key, not on the round minute, and closes after its length. Then
@@ -67,8 +67,8 @@ func GCRA(burst int, rate Rate) Limit { return newLimit(exact.GCRA, burst, rate)
 // depend on traffic.
 //
 //	FixedWindow(100, time.Minute)
-func FixedWindow(n int, window time.Duration) Limit {
-	return newLimit(exact.FixedWindow, n, Rate{Events: n, Period: window})
+func FixedWindow(n int, window time.Duration) Quota {
+	return quota(exact.FixedWindow, n, Rate{Events: n, Period: window})
 }
 
 // SlidingWindow returns a limit of n events in about any window of the given
@@ -92,8 +92,8 @@ func FixedWindow(n int, window time.Duration) Limit {
 // on until the next admission, so that the RetryAfter of a denial is an estimate.
 //
 //	SlidingWindow(1000, time.Hour)
-func SlidingWindow(n int, window time.Duration) Limit {
-	return newLimit(exact.SlidingWindow, n, Rate{Events: n, Period: window})
+func SlidingWindow(n int, window time.Duration) Quota {
+	return quota(exact.SlidingWindow, n, Rate{Events: n, Period: window})
 }
 
 // SlidingLog returns a limit of n events in any window of the given length,
@@ -107,8 +107,8 @@ func SlidingWindow(n int, window time.Duration) Limit {
 // window may have been forgotten.
 //
 //	SlidingLog(5, 15*time.Minute) // logins
-func SlidingLog(n int, window time.Duration) Limit {
-	return newLimit(exact.SlidingLog, n, Rate{Events: n, Period: window})
+func SlidingLog(n int, window time.Duration) Quota {
+	return quota(exact.SlidingLog, n, Rate{Events: n, Period: window})
 }
 
 // Concurrent returns a limit of n at once: a call takes a place and gives it back when its work is done.
@@ -119,8 +119,8 @@ func SlidingLog(n int, window time.Duration) Limit {
 // milliseconds to 10 minutes, a whole number of microseconds, and 30 seconds is a good one. n may be at most a million. A
 // cost of k takes k places.
 //
-// A place has to be given back, so [Limiter.Allow], [Limiter.Wait], [Limiter.Charge] and their like return an error: use
-// [Limiter.Acquire], [Limiter.TryAcquire], [Limiter.Do], or [Limiter.Reserve] for one call with other limits. The waits
+// A place has to be given back, so [Limiter.Allow], [Limiter.Wait], [Limiter.Charge] and their like do not take it: use
+// [Limiter.Acquire] and [Limiter.TryAcquire], or [Limiter.Reserve] for one call with other limits. The waits
 // of a Decision assume that no lease is renewed and no place is given back early: see [Decision.RetryAfter]. ResetAfter
 // is a whole lease while any place is held.
 //
@@ -130,21 +130,24 @@ func SlidingLog(n int, window time.Duration) Limit {
 // When n of a named limit is made smaller, no holder loses a place, and no place is granted until fewer than n are held.
 //
 //	Concurrent(20, 30*time.Second)
-func Concurrent(n int, lease time.Duration) Limit {
-	return newLimit(exact.Concurrent, n, Rate{Events: n, Period: lease})
+func Concurrent(n int, lease time.Duration) Places {
+	return Places{newLimit(exact.Concurrent, n, Rate{Events: n, Period: lease})}
 }
 
 // Unlimited is the limit of a client that has none: a plan without a limit, an exempt tenant. Every verb
 // of a [Limiter] allows it at once, without asking the store, with a Remaining of [math.MaxInt]. To
-// settle, reset or hold back something under it does nothing. Its name is "unlimited", and [Limit.Named]
+// settle, reset or hold back something under it does nothing. Its name is "unlimited", and [Quota.Named]
 // gives it no other one.
 //
-// It has to be set explicitly: the zero Limit, which a map returns for a missing key, is an error.
+// It has to be set explicitly: a nil Limit or a zero Quota, which a map returns for a missing key, is an error.
 // Unlimited must not be changed.
-var Unlimited = Limit{exact.Unlimited}
+var Unlimited = Quota{limit{exact.Unlimited}}
+
+// quota returns a quota of an algorithm.
+func quota(a exact.Algorithm, capacity int, rate Rate) Quota { return Quota{newLimit(a, capacity, rate)} }
 
 // newLimit returns a limit. It reports no errors, since the constructors are used in
 // package-level variables and in literals.
-func newLimit(a exact.Algorithm, capacity int, rate Rate) Limit {
-	return limitOf(exact.Params{Algorithm: a, Capacity: capacity, Events: rate.Events, Period: rate.Period})
+func newLimit(a exact.Algorithm, capacity int, rate Rate) limit {
+	return limitWith(exact.Params{Algorithm: a, Capacity: capacity, Events: rate.Events, Period: rate.Period})
 }

@@ -21,7 +21,7 @@ import (
 // the bans of a key: [Ban.Limit] has the identity. The zero Ban is not valid.
 type Ban struct {
 	// Strikes sets how many strikes in which time begin a ban: a [SlidingLog] of at most 1,000.
-	Strikes Limit
+	Strikes Quota
 	// First is how long the first ban lasts: from a millisecond to 10 years. The default is the window of Strikes.
 	First time.Duration
 	// Factor is how much longer each ban is than the one before, from 1 to 1,000. The default is 2.
@@ -40,7 +40,7 @@ type Ban struct {
 	name string
 }
 
-// Named returns the ban with a name, which [Limit.Named] describes. The bans of a key are then kept when the numbers
+// Named returns the ban with a name, which [Quota.Named] describes. The bans of a key are then kept when the numbers
 // change, and all services that use the name share them.
 func (b Ban) Named(name string) Ban {
 	b.name = name
@@ -55,11 +55,11 @@ func (b Ban) Name() string { return b.Limit().Name() }
 // It passes unless a ban is in force, however many strikes it costs. RetryAfter is then exactly the time until the ban
 // ends, and Remaining how many strikes are left.
 //
-// If the ban makes no sense, neither does the limit: [Limit.Validate] says why.
-func (b Ban) Limit() Limit {
-	return limitOf(exact.BanParams(b.name, b.Strikes.known().Params, exact.BanTerms{
+// If the ban makes no sense, neither does the limit: its Validate says why.
+func (b Ban) Limit() Bans {
+	return Bans{limitWith(exact.BanParams(b.name, b.Strikes.known().Params, exact.BanTerms{
 		First: b.First, Factor: b.Factor, Longest: b.Longest, Forget: b.Forget, Extend: b.Extend,
-	}))
+	}))}
 }
 
 // Validate returns nil if the ban can be used, and otherwise an error ([ErrInvalid]) with the reason.
@@ -87,14 +87,20 @@ func ParseBan(text string) (Ban, error) {
 	if err != nil {
 		return Ban{}, err
 	}
-	p := limit.known().Params
-	if p.Algorithm != exact.Ban {
+	bans, ok := limit.(Bans)
+	if !ok {
 		return Ban{}, invalid("core: %s is no ban, which begins with %q", limit, "ban")
 	}
+	return bans.Ban(), nil
+}
+
+// Ban returns the ban of which it is the limit, with its defaults.
+func (b Bans) Ban() Ban {
+	p := b.known().Params
 	return Ban{
 		Strikes: SlidingLog(p.Capacity, p.Period), name: p.Name,
 		First: p.Ban.First, Factor: p.Ban.Factor, Longest: p.Ban.Longest, Forget: p.Ban.Forget, Extend: p.Ban.Extend,
-	}, nil
+	}
 }
 
 // Banned returns for how long a key is still banned, or 0 if it is not. It changes nothing.
@@ -106,17 +112,23 @@ func (l *Limiter) Banned(ctx context.Context, key string, ban Ban) (left time.Du
 	return d.RetryAfter, err
 }
 
-// Strike adds n strikes to a key, or, if n is below 0, forgives as many of the latest ones: a login that succeeds
-// forgives all by [Forgive]. A ban that is in force stays as it is, unless it extends. The [Decision] tells the
-// strikes that are left, and whether a ban has begun ([Decision.Began]).
+// Strike adds n strikes to a key. A ban that is in force stays as it is, unless it extends. The [Decision] tells the
+// strikes that are left, and whether a ban has begun ([Decision.Began]). A negative n is an error.
 func (l *Limiter) Strike(ctx context.Context, key string, ban Ban, n int) (Decision, error) {
 	if err := ban.Validate(); err != nil {
 		return Decision{}, err
 	}
-	if n < 0 {
-		return l.Refund(ctx, key, ban.Limit(), -max(n, Forgive))
+	return l.settleOne(ctx, Settlement{Check: checkOf(key, ban.Limit(), 0), Cost: n}, n)
+}
+
+// Forgive forgets the strikes of a key: after a login that succeeds. A ban that is in force stays as it is, and so does
+// the memory of earlier ones: see [Limiter.Lift].
+func (l *Limiter) Forgive(ctx context.Context, key string, ban Ban) (Decision, error) {
+	if err := ban.Validate(); err != nil {
+		return Decision{}, err
 	}
-	return l.Charge(ctx, key, ban.Limit(), n)
+	all := ban.Strikes.Capacity() // as many as begin a ban, so that a key has fewer
+	return l.settleOne(ctx, Settlement{Check: checkOf(key, ban.Limit(), all)}, all)
 }
 
 // Forgive is how many strikes forgive all that a key has.

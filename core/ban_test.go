@@ -48,7 +48,7 @@ func TestBansThatMakeNoSense(t *testing.T) {
 		"strikes that count for 96360h0m0s are longer than": {Strikes: core.SlidingLog(5, 11*365*24*time.Hour), First: time.Hour},
 	} {
 		err := ban.Validate()
-		if err == nil || !strings.Contains(err.Error(), want) || core.FailureOf(err) != core.FailureOf(core.Limit{}.Validate()) {
+		if err == nil || !strings.Contains(err.Error(), want) || core.FailureOf(err) != core.FailureOf(core.Quota{}.Validate()) {
 			t.Errorf("%v, want an error with %q", err, want)
 		}
 		if ban.Limit().Validate() == nil {
@@ -161,7 +161,7 @@ func TestDamagedBansHeal(t *testing.T) {
 				return err
 			},
 			"struck":         func() error { _, err := limiter.Strike(ctx, "key", ban, 1); return err },
-			"called":         func() error { _, err := limiter.Allow(ctx, "key", ban.Limit()); return err },
+			"called":         func() error { _, err := limiter.AllowAll(ctx, core.Check{Key: "key", Limit: ban.Limit()}); return err },
 			"banned by hand": func() error { return limiter.Ban(ctx, "key", ban, time.Minute, "") },
 		} {
 			client.Del(ctx, name)

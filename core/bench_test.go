@@ -19,7 +19,7 @@ import (
 )
 
 // benchmarked are limits that admit nearly all of what a benchmark asks.
-var benchmarked = map[string]core.Limit{
+var benchmarked = map[string]core.Quota{
 	"leaky":          core.Leaky(1_000_000, core.PerSecond(1_000_000)),
 	"shaping":        core.Shaping(1_000_000, core.PerSecond(1_000_000)),
 	"token bucket":   core.TokenBucket(1_000_000, core.PerSecond(1_000_000)),

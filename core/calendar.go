@@ -27,7 +27,7 @@ import (
 // [Limit.Rate] tells the length of the windows if it is always the same, and otherwise a Period of 0.
 //
 //	Calendar(10_000, Monthly("Europe/Berlin"))
-func Calendar(n int, period Period) Limit { return limitOf(exact.CalendarParams(n, period.period)) }
+func Calendar(n int, period Period) Quota { return Quota{limitWith(exact.CalendarParams(n, period.period))} }
 
 // Period says how a [Calendar] limit cuts time into windows. It is an immutable, comparable value, made by
 // [Daily], [Weekly], [Monthly], [MonthlySince], [Yearly] or [Every]. The zero Period is not valid.
@@ -86,7 +86,7 @@ func (p Period) Jitter(d time.Duration) Period {
 	return p
 }
 
-// String returns the Period in its canonical form, as [Limit.String] has it: "day Europe/Berlin",
+// String returns the Period in its canonical form, as ParseLimit has it: "day Europe/Berlin",
 // "week@monday UTC", "month@15 Europe/Berlin", "month@31T08:30 UTC", "year@04-06 Europe/London", "every 1h",
 // and "day UTC jitter 5m".
 func (p Period) String() string { return exact.PeriodString(p.period) }

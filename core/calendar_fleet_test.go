@@ -22,7 +22,7 @@ func TestAFleetThatDisagreesDoesNotDouble(t *testing.T) {
 		var admitted []int64
 		for range rapid.IntRange(1, 60).Draw(t, "calls") {
 			clock.microseconds.Add(rapid.Int64Range(0, (2*time.Hour).Microseconds()).Draw(t, "later"))
-			l := rapid.SampledFrom([]core.Limit{berlin, london}).Draw(t, "whose")
+			l := rapid.SampledFrom([]core.Quota{berlin, london}).Draw(t, "whose")
 			n := rapid.IntRange(1, 10).Draw(t, "units")
 			d, err := limiter.AllowN(t.Context(), "key", l, n)
 			if err != nil {
@@ -49,7 +49,7 @@ func TestAFleetThatDisagreesDoesNotDouble(t *testing.T) {
 		}
 	})
 	// Around the ends: what is used in the last hour by one version counts until the other's end.
-	for name, pair := range map[string][2]core.Limit{"the earlier is first": {berlin, london}, "the later is first": {london, berlin}} {
+	for name, pair := range map[string][2]core.Quota{"the earlier is first": {berlin, london}, "the later is first": {london, berlin}} {
 		for _, evening := range []string{"2026-11-21 23:30:00", "2026-11-21 22:30:00"} {
 			var clock at
 			for store, limiter := range stores(t, clock.Now) {
@@ -75,7 +75,7 @@ func TestAFleetThatDisagreesDoesNotDouble(t *testing.T) {
 func TestCalendarWithAnotherPeriodKeepsWhatWasUsed(t *testing.T) {
 	var clock at
 	for name, limiter := range stores(t, clock.Now) {
-		plan := func(n int, p core.Period) core.Limit { return core.Calendar(n, p).Named("plan") }
+		plan := func(n int, p core.Period) core.Quota { return core.Calendar(n, p).Named("plan") }
 		first, moved := plan(10, core.Monthly("UTC")), plan(20, core.Monthly("UTC").From(15))
 		clock.set(t, "UTC", "2026-11-10 12:00:00")
 		mustAllow(t, limiter, "key", first, 7)

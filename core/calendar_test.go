@@ -43,7 +43,7 @@ func stores(t *testing.T, clock func() time.Time) map[string]*core.Limiter {
 	}
 }
 
-func mustAllow(t *testing.T, limiter *core.Limiter, key string, l core.Limit, n int) core.Decision {
+func mustAllow(t *testing.T, limiter *core.Limiter, key string, l core.Quota, n int) core.Decision {
 	t.Helper()
 	d, err := limiter.AllowN(t.Context(), key, l, n)
 	if err != nil {
@@ -280,7 +280,7 @@ func TestCalendarKeysDie(t *testing.T) {
 
 // A limit of a period that makes no sense is not valid, and says what to do.
 func TestCalendarWithoutSense(t *testing.T) {
-	for want, l := range map[string]core.Limit{
+	for want, l := range map[string]core.Quota{
 		"use a constructor such as core.Daily": core.Calendar(10, core.Period{}),
 		`import _ "time/tzdata"`:               core.Calendar(10, core.Daily("Europe/Atlantis")),
 		"not the same everywhere":              core.Calendar(10, core.Daily("Local")),

@@ -82,7 +82,7 @@ func beChild(work string) int {
 	for range callers {
 		wait.Go(func() {
 			for range each {
-				d, err := limiter.Allow(context.Background(), "key", limit)
+				d, err := limiter.Allow(context.Background(), "key", limit.(core.Quota))
 				mu.Lock()
 				if d.Allowed {
 					admitted++

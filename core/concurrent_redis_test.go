@@ -74,7 +74,7 @@ func damagedPlaces() (all []damage) {
 func TestDamagedPlacesAreReplaced(t *testing.T) {
 	client := redistest.Shared(t).Client(t)
 	ctx := t.Context()
-	for _, l := range []core.Limit{core.Concurrent(2, time.Minute), core.Concurrent(2, time.Minute).Named("named")} {
+	for _, l := range []core.Places{core.Concurrent(2, time.Minute), core.Concurrent(2, time.Minute).Named("named")} {
 		for _, damage := range damagedPlaces() {
 			t.Run(l.String()+" with "+damage.name, func(t *testing.T) {
 				logger, words := report()

@@ -200,7 +200,7 @@ func (s *Settlement) reserved() bool { return s.Check.reserves() && s.Receipt !=
 func specsOf(limits []Limit) []*exact.Spec {
 	specs := make([]*exact.Spec, 0, 2*len(limits))
 	for _, limit := range limits {
-		specs = append(specs, limit.spec, limit.spec.Shadow())
+		specs = append(specs, limit.known(), limit.known().Shadow())
 	}
 	return specs
 }

@@ -107,20 +107,21 @@ func (c *Check) Units() int {
 
 // asksBan reports whether a check asks about a ban without charging it.
 func (c *Check) asksBan() bool {
-	return (c.Mode == Condition || c.Mode == OnDenial) && c.Limit.spec != nil && c.Limit.spec.Algorithm.Bans()
+	_, bans := c.Limit.(Bans)
+	return bans && (c.Mode == Condition || c.Mode == OnDenial)
 }
 
 // spec returns the spec under which a check counts.
 func (c *Check) spec() *exact.Spec {
 	if c.Shadow {
-		return c.Limit.spec.Shadow().For(c.Key)
+		return c.Limit.known().Shadow().For(c.Key)
 	}
-	return c.Limit.spec.For(c.Key)
+	return c.Limit.known().For(c.Key)
 }
 
 // sameState reports whether two checks are answered from one state.
 func sameState(a, b *Check) bool {
-	return a.Key == b.Key && a.Shadow == b.Shadow && a.Limit.spec.Identity() == b.Limit.spec.Identity()
+	return a.Key == b.Key && a.Shadow == b.Shadow && a.Limit.known().Identity() == b.Limit.known().Identity()
 }
 
 // checkOf returns a check for n units, which may be 0.
@@ -135,8 +136,8 @@ func checkOf(key string, limit Limit, n int) Check {
 // validateKept returns the reason why a call makes no sense if its charges are never given back.
 func validateKept(checks []Check) error {
 	for i := range checks {
-		if c := &checks[i]; c.Mode == Charge && c.Limit.spec != nil && c.Limit.spec.Algorithm.Holds() {
-			return invalid("core: the places of %s have to be given back: use Acquire, TryAcquire, Do or Reserve", c.Limit)
+		if c := &checks[i]; c.holds() {
+			return invalid("core: the places of %s have to be given back: use Acquire, TryAcquire or Reserve", c.Limit)
 		} else if c.ReserveFor > 0 && c.Mode == Charge {
 			return invalid("core: units reserved for %v have to be settled: use Reserve", c.ReserveFor)
 		}
@@ -186,7 +187,7 @@ const fewChecks = 16
 // validateMany returns the reason why checks of a call do not go together, each of which makes sense.
 func validateMany(checks []Check) (err error) {
 	state := func(i int) exact.Key {
-		return exact.Key{Subject: checks[i].Key, Identity: checks[i].Limit.spec.Identity()}
+		return exact.Key{Subject: checks[i].Key, Identity: checks[i].Limit.known().Identity()}
 	}
 	call.Pairs(len(checks), state, func(earlier, later int) bool {
 		if checks[earlier].Shadow == checks[later].Shadow {
@@ -206,14 +207,25 @@ func validateTogether(checks []Check, earlier, later int) error {
 // plain reports whether a check is certainly valid, as most checks are: it charges a key some units of a valid limit.
 func (c *Check) plain() bool {
 	return c.Key != "" && c.Cost >= 0 && c.Mode == Charge && c.Undelayed|c.Headroom == 0 && c.ReserveFor == 0 && !c.Or &&
-		c.Limit.Validate() == nil && !c.Limit.spec.Algorithm.Bans()
+		c.counted()
+}
+
+// counted reports whether a check asks for units of a valid limit that are counted or held: it asks about no ban.
+func (c *Check) counted() bool {
+	switch l := c.Limit.(type) {
+	case Quota:
+		return l.Validate() == nil
+	case Places:
+		return l.Validate() == nil
+	}
+	return false
 }
 
 // written returns a check of a call as package validity knows it.
 func written(checks []Check, place int) validity.Check {
 	c := &checks[place]
 	return validity.Check{
-		Key: c.Key, Limit: c.Limit.known(), Cost: c.Cost, Undelayed: c.Undelayed, Headroom: c.Headroom,
+		Key: c.Key, Limit: specOf(c.Limit), Cost: c.Cost, Undelayed: c.Undelayed, Headroom: c.Headroom,
 		Mode: validity.Mode(c.Mode), Either: isEither(checks, place), ReserveFor: c.ReserveFor,
 		Orphan: c.Or && (place == 0 || c.Shadow != checks[place-1].Shadow),
 	}
@@ -235,7 +247,7 @@ type Decision struct {
 	Waived bool
 	// Degraded says that the store could not answer, and this process has decided by itself:
 	// see the Fallback mode of package guard. The numbers are those of the process's share of the
-	// limit ([Limit.Share]). A shadow check is not decided then.
+	// limit ([Quota.Share]). A shadow check is not decided then.
 	Degraded bool
 	// Leased says that this process has decided by itself, from units that the store had charged ahead of time: see
 	// [Lease]. The numbers are estimates then: those of the latest lease, less the units spent since.

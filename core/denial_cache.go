@@ -153,7 +153,7 @@ func (c *denialCache) decideRest(ctx context.Context, of *Call, known denials.Kn
 func (c *denialCache) Reset(ctx context.Context, key string, limits []Limit) error {
 	err := c.store.Reset(ctx, key, limits)
 	for _, limit := range limits {
-		c.denials.Forget(key, limit.spec)
+		c.denials.Forget(key, limit.known())
 	}
 	return err
 }

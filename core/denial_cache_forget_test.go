@@ -133,7 +133,7 @@ func TestNumbersThatComeBackForgetDenials(t *testing.T) {
 	limiter, _, _, now := cached()
 	slow, fast := core.Leaky(1, core.PerHour(1)).Named("plan"), core.Leaky(5, core.PerSecond(1)).Named("plan")
 	for _, step := range []struct {
-		limit   core.Limit
+		limit   core.Quota
 		allowed bool
 		later   time.Duration
 	}{{slow, true, 0}, {slow, false, 0}, {fast, true, 5 * time.Second}, {slow, true, 0}} {

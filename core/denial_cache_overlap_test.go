@@ -22,7 +22,7 @@ func TestNoDenialOutlivesWhatOverlapsIt(t *testing.T) {
 		store := &stepwise{Store: core.NewMemory(clock), steps: make(chan chan struct{})}
 		limiter := core.New(denialcache.New(store, 1000, clock))
 		algorithm := rapid.SampledFrom(slices.Sorted(maps.Keys(hourly))).Draw(t, "algorithm")
-		limits := []core.Limit{hourly[algorithm](4).Named("plan"), hourly[algorithm](2).Named("plan"), hourly[algorithm](3)}
+		limits := []core.Quota{hourly[algorithm](4).Named("plan"), hourly[algorithm](2).Named("plan"), hourly[algorithm](3)}
 		keys := []string{"a", "b"}
 		drawCheck := func() core.Check {
 			return core.Check{
@@ -58,7 +58,7 @@ func TestNoDenialOutlivesWhatOverlapsIt(t *testing.T) {
 				case 0:
 					err = limiter.Reset(context.Background(), check.Key, check.Limit)
 				case 1:
-					_, err = limiter.Refund(context.Background(), check.Key, check.Limit, check.Cost)
+					_, err = limiter.Refund(context.Background(), check.Key, check.Limit.(core.Quota), check.Cost)
 				default:
 					_, err = limiter.AllowAll(context.Background(), check)
 				}

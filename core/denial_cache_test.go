@@ -44,7 +44,7 @@ func cached() (limiter *core.Limiter, store *counting, repeated *atomic.Int64, n
 }
 
 // mustAsk asks, and returns whether the store has been asked, too.
-func mustAsk(t *testing.T, limiter *core.Limiter, store *counting, l core.Limit, cost int) (d core.Decision, asked bool) {
+func mustAsk(t *testing.T, limiter *core.Limiter, store *counting, l core.Quota, cost int) (d core.Decision, asked bool) {
 	t.Helper()
 	before := store.asked
 	d, err := limiter.AllowN(t.Context(), "key", l, cost)
@@ -98,7 +98,7 @@ func TestDenialThatTookItsTime(t *testing.T) {
 
 func TestDearerCallsAreDeniedToo(t *testing.T) {
 	for _, test := range []struct {
-		limit    core.Limit
+		limit    core.Quota
 		repeated bool // for a cost of 4 when 3 has been denied
 	}{
 		{core.Leaky(5, core.PerSecond(1)), true},
@@ -213,7 +213,7 @@ func TestDenialsDoNotLiveLong(t *testing.T) {
 func TestWhatCannotBeRepeated(t *testing.T) {
 	limiter, store, _, _ := cached()
 	a, b, free := core.Leaky(1, core.PerHour(1)), core.GCRA(1, core.PerHour(1)), core.Leaky(100, core.PerHour(1))
-	check := func(l core.Limit) core.Check { return core.Check{Key: "key", Limit: l, Cost: 1} }
+	check := func(l core.Quota) core.Check { return core.Check{Key: "key", Limit: l, Cost: 1} }
 	shadow := check(a)
 	shadow.Shadow = true
 	ask := func(checks ...core.Check) bool {

@@ -12,7 +12,7 @@ func TestDeniedTellsWhenTheCallPasses(t *testing.T) {
 	now := time.Date(2026, time.May, 1, 12, 0, 0, 0, time.UTC)
 	limiter := core.New(core.NewMemory(core.WithClock(func() time.Time { return now })))
 	short, long, spare := core.Leaky(1, core.PerSecond(1)).Named("short"), core.FixedWindow(1, time.Hour).Named("long"), core.GCRA(9, core.PerSecond(1)).Named("spare")
-	ask := func(limits ...core.Limit) (core.Decision, bool) {
+	ask := func(limits ...core.Quota) (core.Decision, bool) {
 		t.Helper()
 		var checks []core.Check
 		for _, limit := range limits {

@@ -96,11 +96,11 @@ func ExampleLimiter_Peek() {
 }
 
 // A named limit keeps what was used when its numbers change.
-func ExampleLimit_Named() {
+func ExampleQuota_Named() {
 	limiter := core.New(core.NewMemory())
 	free := core.FixedWindow(10, time.Hour).Named("plan")
 	paid := core.FixedWindow(20, time.Hour).Named("plan")
-	for _, limit := range []core.Limit{free, paid} {
+	for _, limit := range []core.Quota{free, paid} {
 		decision, err := limiter.AllowN(context.Background(), "user:42", limit, 7)
 		if err != nil {
 			log.Fatal(err)

@@ -301,7 +301,7 @@ func TestWaitersOfAFleetWithoutChannels(t *testing.T) {
 }
 
 // waitingFor waits until so many processes are known to wait for units of a limit.
-func waitingFor(t *testing.T, client redis.UniversalClient, prefix, key string, limit core.Limit, want int) {
+func waitingFor(t *testing.T, client redis.UniversalClient, prefix, key string, limit core.Quota, want int) {
 	t.Helper()
 	registered(t, client, fmt.Sprintf("%s=%d=waiting", redisKey(prefix, key, limit), limit.Capacity()), want)
 }
@@ -309,7 +309,7 @@ func waitingFor(t *testing.T, client redis.UniversalClient, prefix, key string, 
 // Units of a rate go to the waiter that came first, whichever process it is in, and nobody is known once all have been served.
 func TestUnitsGoToWhoeverCameFirstInTheFleet(t *testing.T) {
 	client := redistest.Shared(t).Client(t)
-	for _, limit := range []core.Limit{
+	for _, limit := range []core.Quota{
 		core.Leaky(1, core.PerSecond(2)).Named("leaky"), core.GCRA(3, core.PerSecond(4)).Named("gcra"), core.TokenBucket(3, core.PerSecond(4)).Named("bucket"),
 		core.SlidingLog(1, 500*time.Millisecond).Named("log"), core.FixedWindow(1, time.Second).Named("window"),
 	} {

@@ -131,7 +131,7 @@ func placesInOrder(t *testing.T, client redis.UniversalClient, all []*core.Limit
 
 // unitsInOrder wants the units of a key to go to whichever of three limiters came first. Until all wait time makes but a small step
 // from one to the next, less than a unit takes.
-func unitsInOrder(t *testing.T, client redis.UniversalClient, key string, limit core.Limit) {
+func unitsInOrder(t *testing.T, client redis.UniversalClient, key string, limit core.Quota) {
 	t.Helper()
 	const step = 150 * time.Millisecond
 	stopped := time.Now()

@@ -63,7 +63,7 @@ func beCrowd(text string) int {
 		if err != nil {
 			return fail(err)
 		}
-		take = func() (func(), error) { return func() {}, limiter.Wait(ctx, "key", limit) }
+		take = func() (func(), error) { return func() {}, limiter.Wait(ctx, "key", limit.(core.Quota)) }
 	}
 	time.Sleep(time.Until(work.From))
 	var mu sync.Mutex
@@ -221,7 +221,7 @@ func TestWaitersForARateAreServedInOrder(t *testing.T) {
 		t.Skip("it takes ten seconds")
 	}
 	for name, c := range map[string]struct {
-		limit   core.Limit
+		limit   core.Quota
 		pace    time.Duration
 		workers []int // of each process
 	}{

@@ -22,7 +22,7 @@ func FuzzLimits(f *testing.F) {
 	f.Add(3, 7, int64(1), 2, "n")
 	f.Fuzz(func(t *testing.T, capacity, events int, period int64, cost int, name string) {
 		d := time.Duration(period)
-		for _, limit := range []core.Limit{
+		for _, limit := range []core.Quota{
 			core.Leaky(capacity, core.Per(events, d)), core.Shaping(capacity, core.PerSecond(events)),
 			core.TokenBucket(capacity, core.Per(events, d)), core.GCRA(capacity, core.PerDay(events)),
 			core.FixedWindow(capacity, d), core.SlidingWindow(capacity, d), core.SlidingLog(min(capacity, 1000), d),
@@ -63,7 +63,7 @@ func FuzzChecks(f *testing.F) {
 	f.Add("a", "a", 1<<62, 1<<62, true)
 	f.Fuzz(func(t *testing.T, first, second string, one, other int, shadow bool) {
 		limiter := core.New(core.NewMemory())
-		limit, none := core.FixedWindow(5, time.Hour), core.Limit{}
+		limit, none := core.FixedWindow(5, time.Hour), core.Quota{}
 		checks := []core.Check{{Key: first, Limit: limit, Cost: one}, {Key: second, Limit: limit, Cost: other, Shadow: shadow}}
 		if _, err := limiter.AllowAll(t.Context(), append(checks, core.Check{Key: "c", Limit: none})...); err == nil {
 			t.Fatal("the zero limit was asked")

@@ -19,7 +19,7 @@ func TestWhatMakesNoSenseIsErrInvalid(t *testing.T) {
 	_, parsed := core.ParseLimit("leaky 10")
 	_, empty := limiter.Allow(t.Context(), "", limit)
 	_, _, negative := limiter.AllowAtMost(t.Context(), "key", limit, -1)
-	_, zero := limiter.Peek(t.Context(), "key", core.Limit{})
+	_, zero := limiter.Peek(t.Context(), "key", core.Quota{})
 	_, none := limiter.AllowAll(t.Context())
 	long := make([]core.Check, 257)
 	for i := range long {
@@ -36,7 +36,7 @@ func TestWhatMakesNoSenseIsErrInvalid(t *testing.T) {
 		"an empty key": empty, "a negative cost": negative, "the zero Limit": zero, "no check": none, "too many checks": tooLong, "no check to reserve": unreserved,
 		"a limit that is not valid": core.Leaky(0, core.PerSecond(1)).Validate(), "a text that is no limit": parsed,
 		"a Reset without limits": limiter.Reset(t.Context(), "key"), "a negative refund": refund,
-		"a wait for the zero Limit": limiter.Wait(t.Context(), "key", core.Limit{}), "two costs for one check": reserved.Settle(t.Context(), 1, 2),
+		"a wait for the zero Limit": limiter.Wait(t.Context(), "key", core.Quota{}), "two costs for one check": reserved.Settle(t.Context(), 1, 2),
 		"a negative real cost": reserved.Settle(t.Context(), -1), "a hold of no key": limiter.HoldBack(t.Context(), "", time.Second),
 	} {
 		if !errors.Is(err, core.ErrInvalid) || errors.Is(err, core.ErrNotDone) || core.FailureOf(err) != core.Other {

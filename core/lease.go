@@ -44,7 +44,7 @@ type leaseStore struct {
 //   - [SlidingLog] admits at most n + Over·n in any window's length.
 //   - [SlidingWindow] admits at most n + Over·n by its own estimate, and so in each of its aligned windows. The estimate itself
 //     lets nearly 2n pass in other windows of the same length: see there. The two together admit fewer than 2·(n + Over·n) in any of them.
-//   - [Shaping] and [Concurrent] limits, bans, and limits of [Limit.Exact] are never leased.
+//   - [Shaping] and [Concurrent] limits, bans, and limits of [Quota.Exact] are never leased.
 //
 // A limit stays exact if its leases would last less than two milliseconds, or if fewer than two units flow through it
 // meanwhile. So does a key of which this process asks for fewer than eight units in the time of a lease. A process asks
@@ -131,7 +131,7 @@ func wantedOf(list []grant.Wanted, c *Call) []grant.Wanted {
 	for i := range c.Checks {
 		check := &c.Checks[i]
 		list = append(list, grant.Wanted{
-			Key: check.Key, Spec: check.Limit.spec, Units: check.Units(), Charges: check.Mode == Charge,
+			Key: check.Key, Spec: check.Limit.known(), Units: check.Units(), Charges: check.Mode == Charge,
 			StoreOnly: c.Receipts != nil || c.Times > 1 || check.Shadow || !check.plain(),
 		})
 	}
@@ -140,11 +140,11 @@ func wantedOf(list []grant.Wanted, c *Call) []grant.Wanted {
 
 // spendNow answers a check of a key from its lease, if the lease has the units, and otherwise does nothing. Only valid
 // keys and limits have leases, so that nothing else has to be validated.
-func (l *leaseStore) spendNow(ctx context.Context, key string, limit Limit, units int) (d Decision, ok bool) {
+func (l *leaseStore) spendNow(ctx context.Context, key string, limit Quota, units int) (d Decision, ok bool) {
 	if units < 1 || ctx.Err() != nil {
 		return Decision{}, false
 	}
-	spent, ok := l.grants.SpendNow(key, limit.spec, units)
+	spent, ok := l.grants.SpendNow(key, limit.known(), units)
 	if !ok {
 		return Decision{}, false
 	}
@@ -156,15 +156,15 @@ func leasedDecision(limit Limit, spent grant.Spent) Decision {
 	remaining, next, reset := spent.Answer()
 	return Decision{
 		Allowed: true, Leased: true, Limit: limit,
-		Remaining: min(remaining, limit.spec.Capacity), NextAfter: next, ResetAfter: reset,
+		Remaining: min(remaining, limit.known().Capacity), NextAfter: next, ResetAfter: reset,
 	}
 }
 
 // ask has the store charge units of a key ahead of time, and the same units of the meter that bounds the leases.
 func (l *leaseStore) ask(ctx context.Context, key string, spec *exact.Spec, terms *grant.Terms, want int) (grant.Asked, error) {
-	checks := []Check{{Key: key, Limit: Limit{spec}}}
+	checks := []Check{{Key: key, Limit: Quota{limit{spec}}}}
 	if terms.Meter.Algorithm != exact.None {
-		checks = append(checks, Check{Key: key, Limit: limitOf(terms.Meter)})
+		checks = append(checks, Check{Key: key, Limit: Quota{limitWith(terms.Meter)}})
 	}
 	calls := []Call{{Checks: checks, Decisions: make([]Decision, len(checks)), Receipts: make([]Receipt, len(checks)), Times: want}}
 	own := &calls[0]
@@ -189,7 +189,7 @@ func (l *leaseStore) giveBack(ctx context.Context, list []grant.Unspent) error {
 		u := &list[i]
 		receipt := u.Receipt.(Receipt) //nolint:forcetypeassert // ask has put it there
 		settlements[i] = Settlement{
-			Check: Check{Key: u.Key, Limit: Limit{u.Spec}, Cost: u.Units}, Cost: u.Spent, Receipt: receipt,
+			Check: Check{Key: u.Key, Limit: Quota{limit{u.Spec}}, Cost: u.Units}, Cost: u.Spent, Receipt: receipt,
 		}
 	}
 	return unlessPanicked(func() error { return l.store.Settle(ctx, settlements) })
@@ -197,7 +197,7 @@ func (l *leaseStore) giveBack(ctx context.Context, list []grant.Unspent) error {
 
 func (l *leaseStore) tell(e grant.Ended) {
 	l.trace.Leased(Leased{
-		Limit: Limit{e.Spec}, Over: l.over,
+		Limit: Quota{limit{e.Spec}}, Over: l.over,
 		Granted: e.Granted, Spent: e.Spent, Returned: e.Returned, Lapsed: e.Lapsed, Late: e.Late,
 	})
 }
@@ -212,14 +212,14 @@ func (l *leaseStore) Settle(ctx context.Context, settlements []Settlement) error
 func (l *leaseStore) Reset(ctx context.Context, key string, limits []Limit) error {
 	all := slices.Clone(limits)
 	for _, limit := range limits {
-		l.grants.End(key, limit.spec)
-		if meter, metered := l.grants.Meter(limit.spec); metered {
-			all = append(all, limitOf(meter))
+		l.grants.End(key, limit.known())
+		if meter, metered := l.grants.Meter(limit.known()); metered {
+			all = append(all, Quota{limitWith(meter)})
 		}
 	}
 	err := l.store.Reset(ctx, key, all)
 	for _, limit := range limits {
-		l.grants.End(key, limit.spec)
+		l.grants.End(key, limit.known())
 	}
 	return err
 }

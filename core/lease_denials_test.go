@@ -12,7 +12,7 @@ import (
 // A key that is used up is denied from memory. What is denied there would be denied by the store at that instant, too, with the same
 // numbers, however the limit drains.
 func TestLeaseRemembersDenials(t *testing.T) {
-	for limit, most := range map[core.Limit]int{ // calls of the store in three seconds
+	for limit, most := range map[core.Quota]int{ // calls of the store in three seconds
 		core.Leaky(1000, core.PerSecond(100)): 1000, core.TokenBucket(1000, core.PerSecond(100)): 1000, core.GCRA(1000, core.PerSecond(100)): 1000,
 		core.FixedWindow(1000, 2*time.Second): 30, core.Calendar(1000, core.Every(2*time.Second)): 30,
 		core.SlidingWindow(1000, 10*time.Second): 1000, core.SlidingLog(1000, 10*time.Second): 30,

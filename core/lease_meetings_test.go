@@ -12,7 +12,7 @@ import (
 )
 
 // inLeased runs a test with a limiter that leases, and with a limit of 1,000 a second whose "key" is leased already.
-func inLeased(t *testing.T, test func(t *testing.T, l *core.Limiter, store core.Store, hot core.Limit)) {
+func inLeased(t *testing.T, test func(t *testing.T, l *core.Limiter, store core.Store, hot core.Quota)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		store, limit := core.NewMemory(), core.Leaky(1000, core.PerSecond(1000))
@@ -28,7 +28,7 @@ func inLeased(t *testing.T, test func(t *testing.T, l *core.Limiter, store core.
 }
 
 // warm asks for a key until it is leased.
-func warm(t *testing.T, l *core.Limiter, key string, limit core.Limit) {
+func warm(t *testing.T, l *core.Limiter, key string, limit core.Quota) {
 	t.Helper()
 	for range 20 {
 		mustAllow(t, l, key, limit, 1)
@@ -41,7 +41,7 @@ func warm(t *testing.T, l *core.Limiter, key string, limit core.Limit) {
 
 // A lease ends with its window, whoever cuts it: a calendar without and with jitter, in months of several lengths.
 func TestLeaseEndsWithTheCalendarsWindow(t *testing.T) {
-	for name, limit := range map[string]core.Limit{
+	for name, limit := range map[string]core.Quota{
 		"a second":    core.Calendar(1000, core.Every(time.Second)),
 		"with jitter": core.Calendar(1000, core.Every(time.Second).Jitter(900*time.Millisecond)),
 		"a day":       core.Calendar(10_000_000, core.Daily("Europe/Berlin")),
@@ -81,7 +81,7 @@ func TestCalendarOfFewUnitsStaysExact(t *testing.T) {
 
 // Alternatives are asked of the store, which alone decides which of them is charged.
 func TestAlternativesAreNotLeased(t *testing.T) {
-	inLeased(t, func(t *testing.T, l *core.Limiter, _ core.Store, hot core.Limit) {
+	inLeased(t, func(t *testing.T, l *core.Limiter, _ core.Store, hot core.Quota) {
 		warm(t, l, "credits", hot)
 		for range 20 {
 			decisions, err := l.AllowAll(t.Context(), core.FirstOf(core.Check{Key: "key", Limit: hot}, core.Check{Key: "credits", Limit: hot})...)
@@ -99,7 +99,7 @@ func TestAlternativesAreNotLeased(t *testing.T) {
 // A ban that is asked about beside a hot key is asked of the store each time, and one that begins is in force at once. What
 // strikes is a denial of the store's.
 func TestBansAreNotLeased(t *testing.T) {
-	inLeased(t, func(t *testing.T, l *core.Limiter, store core.Store, hot core.Limit) {
+	inLeased(t, func(t *testing.T, l *core.Limiter, store core.Store, hot core.Quota) {
 		brute := core.Ban{Strikes: core.SlidingLog(1000, time.Minute), First: time.Minute}
 		ban := brute.Limit()
 		rate := core.Check{Key: "key", Limit: hot}
@@ -113,7 +113,7 @@ func TestBansAreNotLeased(t *testing.T) {
 			}
 		}
 		for range 20 { // strikes are charged one by one
-			if d := mustAllow(t, l, "key", ban, 1); d.Leased {
+			if d := mustStrike(t, l, "key", brute); d.Leased {
 				t.Fatalf("a strike was leased: %+v", d)
 			}
 			synctest.Wait()
@@ -130,7 +130,7 @@ func TestBansAreNotLeased(t *testing.T) {
 
 // Places beside a hot key are taken in the store, with all that belongs to the call.
 func TestPlacesAreNotLeased(t *testing.T) {
-	inLeased(t, func(t *testing.T, l *core.Limiter, _ core.Store, hot core.Limit) {
+	inLeased(t, func(t *testing.T, l *core.Limiter, _ core.Store, hot core.Quota) {
 		places := core.Concurrent(2, time.Minute)
 		for range 20 {
 			r, err := l.Reserve(t.Context(), core.Check{Key: "key", Limit: places}, core.Check{Key: "key", Limit: hot})
@@ -181,7 +181,7 @@ func TestReservationsAreNotLeased(t *testing.T) {
 
 // The limit that is Exact asks the store, and leaves what is leased of its twin as it is: their numbers are the same.
 func TestExactTwinLeavesLeases(t *testing.T) {
-	inLeased(t, func(t *testing.T, l *core.Limiter, _ core.Store, _ core.Limit) {
+	inLeased(t, func(t *testing.T, l *core.Limiter, _ core.Store, _ core.Quota) {
 		limit := core.GCRA(1000, core.PerSecond(1000)).Named("calls")
 		warm(t, l, "key", limit)
 		if d := mustAllow(t, l, "key", limit.Exact(), 1); d.Leased {
@@ -240,7 +240,7 @@ func (a *askedFor) Decide(ctx context.Context, calls []core.Call) (int, error) {
 
 // Each lease of a sliding limit is charged to its meter, too, which holds half of what is tolerated. Others have no meter.
 func TestLeasesOfSlidingLimitsAreMetered(t *testing.T) {
-	for _, limit := range []core.Limit{
+	for _, limit := range []core.Quota{
 		core.SlidingLog(10_000, time.Second), core.SlidingWindow(10_000, time.Second), core.GCRA(10_000, core.PerSecond(10_000)),
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -261,4 +261,13 @@ func TestLeasesOfSlidingLimitsAreMetered(t *testing.T) {
 			}
 		})
 	}
+}
+
+func mustStrike(t *testing.T, l *core.Limiter, key string, ban core.Ban) core.Decision {
+	t.Helper()
+	decisions, err := l.AllowAll(t.Context(), core.Check{Key: key, Limit: ban.Limit()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return decisions[0]
 }

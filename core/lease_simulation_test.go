@@ -33,7 +33,7 @@ func (h *history) pass(leased bool) {
 }
 
 // excess returns by how much more has passed than the bound, at most. step is how far the store's clock was set forward.
-func (h *history) excess(limit core.Limit, over float64, step time.Duration) (worst float64) {
+func (h *history) excess(limit core.Quota, over float64, step time.Duration) (worst float64) {
 	n, period := float64(limit.Capacity()), limit.Rate().Period.Seconds()
 	rate := float64(limit.Rate().Events) / period
 	lasts := min(over*n/rate, 1)
@@ -92,7 +92,7 @@ type roughLink struct {
 	core.Store
 
 	history *history
-	limit   core.Limit
+	limit   core.Quota
 	mu      sync.Mutex
 	random  *rand.Rand
 	rough   atomic.Bool
@@ -158,7 +158,7 @@ func (l *roughLink) Close() error { return nil }
 // store's clock steps. The bound holds.
 func TestLeasesOfSeveralProcesses(t *testing.T) {
 	const seeds, over = 6, 0.3
-	for _, limit := range []core.Limit{
+	for _, limit := range []core.Quota{
 		core.Leaky(300, core.PerSecond(300)), core.TokenBucket(300, core.PerSecond(300)), core.GCRA(300, core.PerSecond(300)),
 		core.FixedWindow(300, time.Second), core.SlidingWindow(300, time.Second), core.SlidingLog(300, time.Second),
 		core.Calendar(300, core.Every(time.Second)),
@@ -181,7 +181,7 @@ func TestLeasesOfSeveralProcesses(t *testing.T) {
 	}
 }
 
-func simulateLeases(t *testing.T, seed uint64, limit core.Limit, over float64) (h *history, step time.Duration) {
+func simulateLeases(t *testing.T, seed uint64, limit core.Quota, over float64) (h *history, step time.Duration) {
 	t.Helper()
 	random := rand.New(rand.NewPCG(seed, 1))
 	var ahead atomic.Int64

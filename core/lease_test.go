@@ -92,7 +92,7 @@ func TestLeaseWithoutToleranceKeepsTheLaws(t *testing.T) {
 
 // A hot key is leased, with at most two calls of the store in the time of a lease.
 func TestLeaseOfAHotKey(t *testing.T) {
-	for _, limit := range []core.Limit{
+	for _, limit := range []core.Quota{
 		core.Leaky(10_000, core.PerSecond(10_000)), core.TokenBucket(10_000, core.PerSecond(10_000)), core.GCRA(10_000, core.PerSecond(10_000)),
 		core.FixedWindow(10_000, time.Second), core.SlidingWindow(10_000, time.Second), core.SlidingLog(10_000, time.Second),
 		core.Calendar(10_000, core.Every(time.Second)),
@@ -148,7 +148,7 @@ func TestLeaseOfAHotKey(t *testing.T) {
 
 // What is not spent comes back.
 func TestLeaseReturnsWhatIsNotSpent(t *testing.T) {
-	for _, limit := range []core.Limit{
+	for _, limit := range []core.Quota{
 		core.Leaky(100_000, core.PerHour(100_000)), core.FixedWindow(100_000, time.Hour), core.SlidingWindow(100_000, time.Hour), core.SlidingLog(100_000, time.Hour),
 	} {
 		t.Run(limit.Algorithm(), func(t *testing.T) {
@@ -322,7 +322,7 @@ func TestLeaseEndsWithResetAndPlan(t *testing.T) {
 
 // Whether a limit is exact makes no difference to its state, its name and its answers.
 func TestExactSharesTheState(t *testing.T) {
-	for _, limit := range []core.Limit{core.Leaky(10, core.PerSecond(1)), core.FixedWindow(10, time.Hour), core.GCRA(10, core.PerHour(1)).Named("calls")} {
+	for _, limit := range []core.Quota{core.Leaky(10, core.PerSecond(1)), core.FixedWindow(10, time.Hour), core.GCRA(10, core.PerHour(1)).Named("calls")} {
 		exact := limit.Exact()
 		if exact == limit || exact.Identity() != limit.Identity() || exact.Name() != limit.Name() || exact.Exact() != exact {
 			t.Errorf("%s and %s: want one identity and name, and two limits", limit, exact)

@@ -7,123 +7,201 @@ import (
 	"github.com/weir-go/ratelimit/core/internal/specs"
 )
 
-// Limit is an algorithm with its numbers: an immutable, comparable value, made
-// by [Leaky], [Shaping], [TokenBucket], [GCRA], [FixedWindow], [SlidingWindow],
-// [SlidingLog], [Concurrent], [Calendar] or [ParseLimit].
+// Limit is an algorithm with its numbers: an immutable, comparable value. Two limits are equal (==) if their kinds and
+// numbers are. There are three kinds, and no others:
+//
+//   - [Quota] counts over time: [Leaky], [Shaping], [TokenBucket], [GCRA], [FixedWindow], [SlidingWindow], [SlidingLog],
+//     [Calendar] and [Unlimited].
+//   - [Places] are held and given back: [Concurrent].
+//   - [Bans] keep keys out: [Ban.Limit].
+//
+// A verb of a [Limiter] takes the kinds that it can answer: [Limiter.Allow] a Quota and [Limiter.Acquire] Places. A
+// [Check] takes each of them, and so does [Limiter.Peek].
 //
 // The constructors never fail. Validate, and every verb of a [Limiter], returns an
-// error for a limit that makes no sense. The zero Limit is not valid; for no limit,
-// use [Unlimited].
+// error for a limit that makes no sense. A nil Limit is an error, too, and so is a zero Quota;
+// for no limit, use [Unlimited].
 //
 // A limit's state belongs to a key and to the limit's identity. The identity of
 // an unnamed limit is its algorithm and numbers, so two limits with the same
 // numbers share the state of a key, wherever in a program they stand. The identity
-// of a named limit is its name and algorithm alone. See [Limit.Identity].
-type Limit struct {
-	spec *exact.Spec // one for all equal limits, see package specs; nil in the zero Limit
+// of a named limit is its name and algorithm alone.
+type Limit interface {
+	// Name returns the limit's given name, or one derived from its algorithm and
+	// numbers, such as "leaky:10:1/s". A derived name, too, can stand in a header
+	// field as it is.
+	Name() string
+	// Identity returns the common part of all limits with the same state: the algorithm and the name of a named limit,
+	// without numbers, and otherwise the limit itself. Two limits share the state of a key if their identities are equal.
+	// A key with an identity can be the key of a map of states. The identity of a limit with a given name is not valid:
+	// it serves to compare. [Quota.Exact] makes no difference.
+	Identity() Limit
+	// Algorithm returns the name of the limit's algorithm, as in its String: one of
+	// "leaky", "shaping", "token-bucket", "gcra", "fixed-window", "sliding-window",
+	// "sliding-log", "concurrent", "ban" and "calendar", or "" for a zero Quota and [Unlimited].
+	Algorithm() string
+	// Capacity returns how many units pass at once when the limit is fresh: [math.MaxInt] under
+	// [Unlimited].
+	Capacity() int
+	// Rate returns the pace of the limit: the drain or refill of a bucket, or capacity per window. [Unlimited] has the
+	// zero Rate, and a [Calendar] limit with windows of different lengths has a Period of 0.
+	Rate() Rate
+	// Validate returns nil if the limit can be used, and otherwise an error with the
+	// reason.
+	Validate() error
+	// String returns the limit in its canonical form, which [ParseLimit] reads back:
+	//
+	//	leaky 10, 1/s
+	//	token-bucket 100, 5/2s
+	//	sliding-window 1000, 1h
+	//	login: fixed-window 5, 15m
+	//	logins: ban 5, 10m, first 10m, factor 2, longest 7d, forget 1d
+	//	calendar 10000, month@15 Europe/Berlin
+	//
+	//	unlimited
+	//
+	// The number after the algorithm is the capacity, then comes the rate of a
+	// bucket, the length of a window or the [Period] of a calendar. A given name stands in front.
+	String() string
+	// MarshalText implements [encoding.TextMarshaler] with the canonical form. A
+	// limit that is not valid is an error.
+	MarshalText() ([]byte, error)
+
+	known() *exact.Spec
 }
 
-// limitOf returns the limit with some Params.
-func limitOf(p exact.Params) Limit {
+// Quota is a [Limit] that counts over time: so many units pass, and more when some have drained or a window has closed. A
+// Quota in a configuration is read by [Quota.UnmarshalText].
+type Quota struct{ limit }
+
+// Places are a [Limit] of so many at once: a call takes a place and gives it back when its work is done. [Concurrent]
+// makes it.
+type Places struct{ limit }
+
+// Bans are the [Limit] of a [Ban]: it fits as long as a key is not out. [Ban.Limit] makes it.
+type Bans struct{ limit }
+
+// limit has what all kinds have in common.
+type limit struct {
+	spec *exact.Spec // one for all equal limits, see package specs; nil in a zero limit
+}
+
+// limitOf returns the limit with a spec, of the kind of its algorithm.
+func limitOf(s *exact.Spec) Limit {
+	switch s.Algorithm.Kind() {
+	case exact.Places:
+		return Places{limit{s}}
+	case exact.Bans:
+		return Bans{limit{s}}
+	default:
+		return Quota{limit{s}}
+	}
+}
+
+// limitWith returns what the limits with some Params have in common.
+func limitWith(p exact.Params) limit {
 	switch p {
 	case exact.Params{}:
-		return Limit{}
+		return limit{}
 	case exact.Unlimited.Params:
-		return Unlimited
+		return Unlimited.limit
 	}
-	return Limit{specs.Of(p)}
+	return limit{specs.Of(p)}
 }
 
-// known returns the limit's spec, which is exact.Zero for the zero Limit.
-func (l Limit) known() *exact.Spec {
+// known returns the limit's spec, which is exact.Zero for a zero limit.
+func (l limit) known() *exact.Spec {
 	if l.spec == nil {
 		return exact.Zero
 	}
 	return l.spec
 }
 
-// Named returns the limit with a name of its own. Its state is then kept when its numbers change: a client that has used
+// specOf returns the spec of a limit, which is exact.Zero if the limit is nil.
+func specOf(l Limit) *exact.Spec {
+	if l == nil {
+		return exact.Zero
+	}
+	return l.known()
+}
+
+// Named returns the quota with a name of its own. Its state is then kept when its numbers change: a client that has used
 // 7 of 10 has used 7 of 20 after an upgrade, and a change of rate counts from that moment on. If the new rate counts in
 // other fractions of an event, a bucket rounds the used units up to one of them: they rise by less than an event, so that
 // Remaining may be one lower, and never higher.
 //
 // A name starts with a letter or '*' and goes on with letters, digits and
 // !#$%&'*+.^_`|~:/- so that it can stand in a header field as it is. It is at
-// most 64 bytes long. The empty name makes the limit unnamed again. Names that begin
+// most 64 bytes long. The empty name makes the quota unnamed again. Names that begin
 // with "weir-" are reserved, and not valid.
-func (l Limit) Named(name string) Limit {
-	if l == Unlimited {
+func (q Quota) Named(name string) Quota { return Quota{q.named(name)} }
+
+// Named returns the places with a name of their own, as [Quota.Named] does. When their number becomes smaller, no holder
+// loses a place.
+func (p Places) Named(name string) Places { return Places{p.named(name)} }
+
+func (l limit) named(name string) limit {
+	if l == Unlimited.limit {
 		return l
 	}
 	p := l.known().Params
 	p.Name = name
-	return limitOf(p)
+	return limitWith(p)
 }
 
-// ownNamed is Named for a limit of this package, which may have a reserved name.
-func (l Limit) ownNamed(name string) Limit {
-	p := l.known().Params
+// ownNamed is Named for a quota of this package, which may have a reserved name.
+func (q Quota) ownNamed(name string) Quota {
+	p := q.known().Params
 	p.Name, p.Own = name, true
-	return limitOf(p)
+	return Quota{limitWith(p)}
 }
 
-// Exact returns the limit without leases: [Lease] asks the store about every check of it. Use it for limits that must not
-// admit one unit too much. It shares its state with the limit that is not Exact, and its text ends with ", exact".
-func (l Limit) Exact() Limit {
-	if l == Unlimited {
-		return l
+// Exact returns the quota without leases: [Lease] asks the store about every check of it. Use it for limits that must not
+// admit one unit too much. It shares its state with the quota that is not Exact, and its text ends with ", exact".
+func (q Quota) Exact() Quota {
+	if q == Unlimited {
+		return q
 	}
-	p := l.known().Params
+	p := q.known().Params
 	p.Exact = true
-	return limitOf(p)
+	return Quota{limitWith(p)}
 }
 
-// Name returns the limit's given name, or one derived from its algorithm and
-// numbers, such as "leaky:10:1/s". A derived name, too, can stand in a header
-// field as it is.
-func (l Limit) Name() string { return l.known().Label() }
+func (l limit) Name() string { return l.known().Label() }
 
-// Identity returns the common part of all limits with the same state: the algorithm and the name of a named limit,
-// without numbers, and otherwise the limit itself. Two limits share the state of a key if their identities are equal. A
-// key with an identity can be the key of a map of states. The identity of a limit with a given name is not valid: it
-// serves to compare. [Limit.Exact] makes no difference.
-func (l Limit) Identity() Limit {
+func (l limit) Identity() Limit {
 	if l.spec == nil {
-		return l
+		return Quota{}
 	}
-	return Limit{l.spec.Identity()}
+	return limitOf(l.spec.Identity())
 }
 
-// Algorithm returns the name of the limit's algorithm, as in its String: one of
-// "leaky", "shaping", "token-bucket", "gcra", "fixed-window", "sliding-window",
-// "sliding-log", "concurrent", "ban" and "calendar", or "" for the zero Limit and [Unlimited].
-func (l Limit) Algorithm() string { return l.known().Algorithm.String() }
+func (l limit) Algorithm() string { return l.known().Algorithm.String() }
 
-// Capacity returns how many units pass at once when the limit is fresh: [math.MaxInt] under
-// [Unlimited].
-func (l Limit) Capacity() int { return l.known().Capacity }
+func (l limit) Capacity() int { return l.known().Capacity }
 
-// Rate returns the pace of the limit: the drain or refill of a bucket, or capacity per window. [Unlimited] has the zero
-// Rate, and a [Calendar] limit with windows of different lengths has a Period of 0.
-func (l Limit) Rate() Rate {
+func (l limit) Rate() Rate {
 	s := l.known()
 	return Rate{Events: s.Events, Period: s.Period}
 }
 
-// Share returns the part of the limit that one of n processes keeps when they cannot agree: of the
-// capacity, rounded up, and of the rate. All parts together may be a little more than the limit. Where
+// Share returns the part of the quota that one of n processes keeps when they cannot agree: of the
+// capacity, rounded up, and of the rate. All parts together may be a little more than the quota. Where
 // traffic is spread unevenly, a process may have too small a part. The name stays. n of less than 1 is
-// like 1. The part of the limit of a [Ban] is all of it.
-func (l Limit) Share(n int) Limit {
-	if n <= 1 || l == Unlimited || l.Validate() != nil || l.spec.Algorithm.Bans() {
+// like 1.
+func (q Quota) Share(n int) Quota { return Quota{q.share(n)} }
+
+// Share returns the part of the places that one of n processes keeps when they cannot agree, as [Quota.Share] does.
+func (p Places) Share(n int) Places { return Places{p.share(n)} }
+
+func (l limit) share(n int) limit {
+	if n <= 1 || l == Unlimited.limit || l.Validate() != nil {
 		return l
 	}
-	return limitOf(l.spec.Share(n))
+	return limitWith(l.spec.Share(n))
 }
 
-// Validate returns nil if the limit can be used, and otherwise an error with the
-// reason.
-func (l Limit) Validate() error {
+func (l limit) Validate() error {
 	if l.spec != nil && l.spec.Problem() == nil {
 		return nil
 	}
@@ -131,56 +209,66 @@ func (l Limit) Validate() error {
 }
 
 // problem is the slow path of Validate, apart so that the compiler inlines the fast one.
-func (l Limit) problem() error { return invalid("core: %w", l.known().Problem()) }
+func (l limit) problem() error { return invalid("core: %w", l.known().Problem()) }
 
-// String returns the limit in its canonical form, which [ParseLimit] reads back:
-//
-//	leaky 10, 1/s
-//	token-bucket 100, 5/2s
-//	sliding-window 1000, 1h
-//	login: fixed-window 5, 15m
-//	logins: ban 5, 10m, first 10m, factor 2, longest 7d, forget 1d
-//	calendar 10000, month@15 Europe/Berlin
-//
-//	unlimited
-//
-// The number after the algorithm is the capacity, then comes the rate of a
-// bucket, the length of a window or the [Period] of a calendar. A given name stands in front.
-func (l Limit) String() string { return l.known().String() }
+// problemOf returns the reason why a limit cannot be used, which may be nil.
+func problemOf(l Limit) error {
+	if l == nil {
+		return limit{}.problem()
+	}
+	return l.Validate()
+}
 
-// ParseLimit reads a limit in the form that [Limit.String] writes. White space
+func (l limit) String() string { return l.known().String() }
+
+// ParseLimit reads a limit in the form that its String has. White space
 // around the comma may be left out and elsewhere doubled, and durations may have any form
 // that [time.ParseDuration] takes, or a whole number of days ("7d"). A rate may also be per
 // "second", "minute", "hour" or "day". The limit is validated.
+//
+// A type switch on the result tells the kinds apart. [Quota.UnmarshalText] and [Places.UnmarshalText] read one kind alone.
 func ParseLimit(text string) (Limit, error) {
 	p, err := exact.Parse(text)
 	if err != nil {
-		return Limit{}, invalid("core: limit %q: %w", text, err)
+		return nil, invalid("core: limit %q: %w", text, err)
 	}
-	l := limitOf(p)
+	l := limitWith(p)
 	if err := l.Validate(); err != nil {
-		return Limit{}, err
+		return nil, err
 	}
-	return l, nil
+	return limitOf(l.spec), nil
 }
 
-// MarshalText implements [encoding.TextMarshaler] with the canonical form. A
-// limit that is not valid is an error.
-func (l Limit) MarshalText() ([]byte, error) {
+func (l limit) MarshalText() ([]byte, error) {
 	if err := l.Validate(); err != nil {
 		return nil, err
 	}
 	return []byte(l.String()), nil
 }
 
-// UnmarshalText implements [encoding.TextUnmarshaler] with [ParseLimit]. On an
-// error the limit is left as it was.
-func (l *Limit) UnmarshalText(text []byte) error {
+// UnmarshalText implements [encoding.TextUnmarshaler] with [ParseLimit]. A limit that is no Quota is an error. On an
+// error the quota is left as it was.
+func (q *Quota) UnmarshalText(text []byte) error {
+	return unmarshal(q, text, "a quota: it has to be counted over time")
+}
+
+// UnmarshalText implements [encoding.TextUnmarshaler] with [ParseLimit]. A limit that is not made of Places is an error.
+// On an error the places are left as they were.
+func (p *Places) UnmarshalText(text []byte) error {
+	return unmarshal(p, text, `a number of places, which begins with "concurrent"`)
+}
+
+// unmarshal sets a limit of one kind to that of a text.
+func unmarshal[K Limit](to *K, text []byte, kind string) error {
 	parsed, err := ParseLimit(string(text))
 	if err != nil {
 		return err
 	}
-	*l = parsed
+	own, ok := parsed.(K)
+	if !ok {
+		return invalid("core: %s is not %s", parsed, kind)
+	}
+	*to = own
 	return nil
 }
 

@@ -15,7 +15,7 @@ const year = 365 * 24 * time.Hour
 func TestValidate(t *testing.T) {
 	second := core.PerSecond(1)
 	for _, test := range []struct {
-		limit core.Limit
+		limit core.Quota
 		want  []string // nothing: valid
 	}{
 		{core.Leaky(10, second), nil},
@@ -31,7 +31,7 @@ func TestValidate(t *testing.T) {
 		{core.SlidingWindow(100_000, year), nil},
 		{core.SlidingLog(1_000_000, year), nil},
 
-		{core.Limit{}, []string{"zero Limit", "core.Leaky"}},
+		{core.Quota{}, []string{"zero Limit", "core.Leaky"}},
 		{core.Leaky(0, second), []string{"leaky 0, 1/s", "capacity 0"}},
 		{core.Leaky(-3, second), []string{"leaky -3, 1/s", "capacity -3"}},
 		{core.GCRA(1, core.PerSecond(0)), []string{"gcra 1, 0/s", "rate of 0 events"}},
@@ -128,8 +128,8 @@ func TestLimitTellsItsNumbers(t *testing.T) {
 	if window.Capacity() != 7 || window.Rate() != core.Per(7, time.Minute) || window.Algorithm() != "fixed-window" {
 		t.Errorf("%+v", window)
 	}
-	if (core.Limit{}).Algorithm() != "" {
-		t.Errorf("the zero limit's algorithm is %q", core.Limit{}.Algorithm())
+	if (core.Quota{}).Algorithm() != "" {
+		t.Errorf("the zero limit's algorithm is %q", core.Quota{}.Algorithm())
 	}
 	for _, test := range []struct {
 		rate core.Rate
@@ -151,7 +151,7 @@ func TestLimitTellsItsNumbers(t *testing.T) {
 
 func TestShareOfALimit(t *testing.T) {
 	for _, c := range []struct {
-		limit core.Limit
+		limit core.Quota
 		n     int
 		want  string
 	}{
@@ -173,7 +173,7 @@ func TestShareOfALimit(t *testing.T) {
 			t.Errorf("%s of %d is %s (%v), want %s", c.limit, c.n, share, share.Validate(), want)
 		}
 	}
-	if err := (core.Limit{}).Share(2).Validate(); err == nil {
+	if err := (core.Quota{}).Share(2).Validate(); err == nil {
 		t.Error("the share of no limit is one")
 	}
 }

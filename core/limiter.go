@@ -76,14 +76,14 @@ func New(store Store, options ...Option) *Limiter {
 
 // Allow asks whether one unit may pass, and charges it if so. It is shorthand for
 // AllowN(ctx, key, limit, 1).
-func (l *Limiter) Allow(ctx context.Context, key string, limit Limit) (Decision, error) {
+func (l *Limiter) Allow(ctx context.Context, key string, limit Quota) (Decision, error) {
 	return l.AllowN(ctx, key, limit, 1)
 }
 
 // AllowN asks whether n units may pass together, and charges them if so. If n is
 // 0, nothing is charged, no key is created, and the answer is always allowed,
 // with the numbers as they are. A negative n is an error.
-func (l *Limiter) AllowN(ctx context.Context, key string, limit Limit, n int) (Decision, error) {
+func (l *Limiter) AllowN(ctx context.Context, key string, limit Quota, n int) (Decision, error) {
 	if l.leases != nil {
 		if d, ok := l.leases.spendNow(ctx, key, limit, n); ok {
 			return d, nil
@@ -91,7 +91,7 @@ func (l *Limiter) AllowN(ctx context.Context, key string, limit Limit, n int) (D
 	}
 	q := newLone(key, limit, n)
 	defer q.free()
-	if err := validateKept(q.checks[:]); err != nil {
+	if err := validate(q.checks[:]); err != nil {
 		return Decision{}, err
 	}
 	if limit == Unlimited {
@@ -107,7 +107,7 @@ func (l *Limiter) AllowN(ctx context.Context, key string, limit Limit, n int) (D
 // to n jobs at once. It returns how many were granted, and a Decision about all of them. If none was
 // granted, the Decision is the denial of one unit. If n is 0, nothing is charged. A negative n is an
 // error.
-func (l *Limiter) AllowAtMost(ctx context.Context, key string, limit Limit, n int) (granted int, d Decision, err error) {
+func (l *Limiter) AllowAtMost(ctx context.Context, key string, limit Quota, n int) (granted int, d Decision, err error) {
 	if n <= 1 || limit == Unlimited {
 		d, err = l.AllowN(ctx, key, limit, n)
 		if err != nil || !d.Allowed {
@@ -117,7 +117,7 @@ func (l *Limiter) AllowAtMost(ctx context.Context, key string, limit Limit, n in
 	}
 	q := newLone(key, limit, 1)
 	defer q.free()
-	if err := validateKept(q.checks[:]); err != nil {
+	if err := validate(q.checks[:]); err != nil {
 		return 0, Decision{}, err
 	}
 	q.calls[0].Times = min(n, limit.Capacity())

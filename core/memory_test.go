@@ -16,8 +16,8 @@ import (
 
 // ask returns a function that asks for n units of a key and fails the test on an
 // error.
-func ask(t *testing.T, limiter *core.Limiter) func(key string, l core.Limit, n int) core.Decision {
-	return func(key string, l core.Limit, n int) core.Decision {
+func ask(t *testing.T, limiter *core.Limiter) func(key string, l core.Quota, n int) core.Decision {
+	return func(key string, l core.Quota, n int) core.Decision {
 		t.Helper()
 		d, err := limiter.AllowN(t.Context(), key, l, n)
 		if err != nil {

@@ -31,7 +31,7 @@ func (s half) Settle(ctx context.Context, settlements []core.Settlement) error {
 
 // What a store of one's own has not settled is settled by trying again, and nothing is settled twice.
 func TestWhatAStoreHasSettledInPartIsTriedAgain(t *testing.T) {
-	limits := []core.Limit{core.FixedWindow(100, time.Hour).Named("a"), core.FixedWindow(100, time.Hour).Named("b"), core.FixedWindow(100, time.Hour).Named("c")}
+	limits := []core.Quota{core.FixedWindow(100, time.Hour).Named("a"), core.FixedWindow(100, time.Hour).Named("b"), core.FixedWindow(100, time.Hour).Named("c")}
 	var checks []core.Check
 	for _, limit := range limits {
 		checks = append(checks, core.Check{Key: "key", Limit: limit, Cost: 10})

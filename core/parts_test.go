@@ -18,14 +18,14 @@ import (
 const patient = 30 * time.Second
 
 // hourly are limits that hardly recover while a test runs.
-var hourly = map[string]func(capacity int) core.Limit{
-	"leaky":          func(n int) core.Limit { return core.Leaky(n, core.PerHour(1)) },
-	"shaping":        func(n int) core.Limit { return core.Shaping(n, core.PerHour(1)) },
-	"token bucket":   func(n int) core.Limit { return core.TokenBucket(n, core.PerHour(1)) },
-	"gcra":           func(n int) core.Limit { return core.GCRA(n, core.PerHour(1)) },
-	"fixed window":   func(n int) core.Limit { return core.FixedWindow(n, time.Hour) },
-	"sliding window": func(n int) core.Limit { return core.SlidingWindow(n, 24*time.Hour) },
-	"sliding log":    func(n int) core.Limit { return core.SlidingLog(n, time.Hour) },
+var hourly = map[string]func(capacity int) core.Quota{
+	"leaky":          func(n int) core.Quota { return core.Leaky(n, core.PerHour(1)) },
+	"shaping":        func(n int) core.Quota { return core.Shaping(n, core.PerHour(1)) },
+	"token bucket":   func(n int) core.Quota { return core.TokenBucket(n, core.PerHour(1)) },
+	"gcra":           func(n int) core.Quota { return core.GCRA(n, core.PerHour(1)) },
+	"fixed window":   func(n int) core.Quota { return core.FixedWindow(n, time.Hour) },
+	"sliding window": func(n int) core.Quota { return core.SlidingWindow(n, 24*time.Hour) },
+	"sliding log":    func(n int) core.Quota { return core.SlidingLog(n, time.Hour) },
 }
 
 // In a cluster and in a ring, the keys of one call are on several servers.
@@ -53,7 +53,7 @@ func TestCallOverSeveralServers(t *testing.T) {
 	}
 }
 
-func chargedAsAWhole(t *testing.T, limiter *core.Limiter, limit func(int) core.Limit) {
+func chargedAsAWhole(t *testing.T, limiter *core.Limiter, limit func(int) core.Quota) {
 	const callers, calls, roomy, tight = 8, 25, 1000, 50
 	var admitted atomic.Int64
 	var group sync.WaitGroup
@@ -97,7 +97,7 @@ func chargedAsAWhole(t *testing.T, limiter *core.Limiter, limit func(int) core.L
 	}
 }
 
-func leavesNoKey(t *testing.T, limiter *core.Limiter, client redis.UniversalClient, prefix string, limit func(int) core.Limit) {
+func leavesNoKey(t *testing.T, limiter *core.Limiter, client redis.UniversalClient, prefix string, limit func(int) core.Quota) {
 	keys := []string{"fresh-1", "fresh-2", "fresh-3", "fresh-4", "denying"}
 	checks := make([]core.Check, 0, len(keys))
 	for _, key := range keys {
@@ -128,7 +128,7 @@ func leavesNoKey(t *testing.T, limiter *core.Limiter, client redis.UniversalClie
 // Where something was used before, a denied call leaves it as it was.
 func TestDeniedCallLeavesWhatWasUsed(t *testing.T) {
 	cluster := redistest.SharedCluster(t)
-	for name, limit := range map[string]core.Limit{
+	for name, limit := range map[string]core.Quota{
 		"fixed window":   core.FixedWindow(10, time.Minute),
 		"sliding window": core.SlidingWindow(10, time.Minute),
 		"sliding log":    core.SlidingLog(10, time.Minute),

@@ -38,8 +38,7 @@ type Permit struct {
 // 300 milliseconds. A process that dies while it waits costs the others its turn, for a second at most. On other stores
 // there is no order between processes, and a place that another process gives back is noticed within a tenth of a second.
 //
-// ctx bounds the wait, and so does [WithLongestWait]. The [Permit.Context] is made of ctx. The limit has to be a
-// [Concurrent] one, or [Unlimited], under which there is always a place: others are errors.
+// ctx bounds the wait, and so does [WithLongestWait]. The [Permit.Context] is made of ctx.
 //
 // After an error the caller holds no place. The error is a [LimitedError] if there was no place in time. If the store has
 // not answered, and may have granted a place, the place is given back in the background.
@@ -49,15 +48,8 @@ type Permit struct {
 //		return err
 //	}
 //	defer permit.Release()
-func (l *Limiter) Acquire(ctx context.Context, key string, limit Limit, options ...WaitOption) (*Permit, error) {
-	checks := []Check{{Key: key, Limit: limit}}
-	if err := validate(checks); err != nil {
-		return nil, err
-	}
-	if limit != Unlimited && !limit.spec.Algorithm.Holds() {
-		return nil, invalid("core: %s has no places: acquire those of a core.Concurrent limit", limit)
-	}
-	r, err := l.WaitAll(ctx, checks, options...)
+func (l *Limiter) Acquire(ctx context.Context, key string, limit Places, options ...WaitOption) (*Permit, error) {
+	r, err := l.WaitAll(ctx, []Check{{Key: key, Limit: limit}}, options...)
 	if err != nil { // a denied reservation holds nothing
 		return nil, err
 	}
@@ -66,7 +58,7 @@ func (l *Limiter) Acquire(ctx context.Context, key string, limit Limit, options 
 
 // TryAcquire is [Limiter.Acquire] without waiting. The error is a [LimitedError] if there is no place now, or if other
 // calls wait for one.
-func (l *Limiter) TryAcquire(ctx context.Context, key string, limit Limit) (*Permit, error) {
+func (l *Limiter) TryAcquire(ctx context.Context, key string, limit Places) (*Permit, error) {
 	return l.Acquire(ctx, key, limit, WithLongestWait(0))
 }
 
@@ -213,7 +205,7 @@ func (r *Reservation) takePlaces() {
 			r.hold = r.limiter.places.Hold()
 		}
 		own := taken{check: c.alone(), receipt: r.receipts[i], token: r.decisions[i].Token}
-		r.hold.Add(own, c.Limit.spec, c.Units(), c.Shadow, r.asked, r.answered)
+		r.hold.Add(own, c.Limit.known(), c.Units(), c.Shadow, r.asked, r.answered)
 	}
 	if r.hold != nil {
 		r.hold.Begin()
@@ -222,7 +214,8 @@ func (r *Reservation) takePlaces() {
 
 // holds reports whether a check takes places that have to be given back.
 func (c *Check) holds() bool {
-	return c.Mode == Charge && c.Limit.spec.Algorithm.Holds()
+	_, places := c.Limit.(Places)
+	return places && c.Mode == Charge
 }
 
 // renew renews the leases of places.
@@ -278,7 +271,7 @@ func (r *Reservation) giveBackUncertain(err error) {
 // guess returns when a place may be free by how long places have lately been held, unless the lease that ends next was
 // not renewed when it was due: its holder may be dead, and does not give its place back.
 func guess(d *Decision, median time.Duration) time.Duration {
-	lease := d.Limit.spec.Period
+	lease := d.Limit.known().Period
 	switch overdue := lease - d.RetryAfter - lease/3; {
 	case overdue <= lease/10:
 		return median
@@ -297,7 +290,7 @@ func (l *Limiter) estimate(decisions []Decision) {
 		if !d.Estimated || d.RetryAfter == Never {
 			continue
 		}
-		if median, known := l.places.Times.Median(d.Limit.spec); known {
+		if median, known := l.places.Times.Median(d.Limit.known()); known {
 			d.RetryAfter = max(time.Microsecond, min(d.RetryAfter, guess(d, median)))
 		}
 	}

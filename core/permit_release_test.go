@@ -67,7 +67,7 @@ func (s *failing) Settle(ctx context.Context, list []core.Settlement) error {
 }
 
 // free wants all places of a key to be free but some.
-func free(t *testing.T, s core.Store, key string, limit core.Limit, held int) {
+func free(t *testing.T, s core.Store, key string, limit core.Places, held int) {
 	t.Helper()
 	d, err := core.New(s).Peek(t.Context(), key, limit)
 	if err != nil || d.Remaining != limit.Capacity()-held {
@@ -251,9 +251,6 @@ func TestPlacesOfAnUnansweredCallAreGivenBack(t *testing.T) {
 		for name, ask := range map[string]func() error{
 			"Acquire":    func() error { _, err := l.Acquire(t.Context(), "tenant", exports); return err },
 			"TryAcquire": func() error { _, err := l.TryAcquire(t.Context(), "tenant", exports); return err },
-			"Do": func() error {
-				return l.Do(t.Context(), "tenant", exports, func(context.Context) error { return nil })
-			},
 			"Reserve": func() error {
 				_, err := l.Reserve(t.Context(), core.Check{Key: "tenant", Limit: core.Unlimited}, core.Check{Key: "tenant", Limit: exports, Cost: 2})
 				return err

@@ -15,7 +15,7 @@ import (
 
 var exports = core.Concurrent(2, 30*time.Second).Named("exports")
 
-func acquire(t *testing.T, l *core.Limiter, key string, limit core.Limit) *core.Permit {
+func acquire(t *testing.T, l *core.Limiter, key string, limit core.Places) *core.Permit {
 	t.Helper()
 	p, err := l.Acquire(t.Context(), key, limit)
 	if err != nil {
@@ -135,15 +135,15 @@ func TestNeverMoreInsideThanPlaces(t *testing.T) {
 	var group sync.WaitGroup
 	for range 200 {
 		group.Go(func() {
-			err := l.Do(t.Context(), "tenant", limit, func(context.Context) error {
-				most.Store(max(most.Load(), inside.Add(1)))
-				time.Sleep(time.Millisecond)
-				inside.Add(-1)
-				return nil
-			})
+			p, err := l.Acquire(t.Context(), "tenant", limit)
 			if err != nil {
 				t.Error(err)
+				return
 			}
+			defer p.Release()
+			most.Store(max(most.Load(), inside.Add(1)))
+			time.Sleep(time.Millisecond)
+			inside.Add(-1)
 		})
 	}
 	group.Wait()
@@ -339,7 +339,7 @@ func TestRateIsUsedUpWhileAPlaceIsWaitedFor(t *testing.T) {
 
 // A place may be given back at any time, so its denial is not repeated from memory.
 func TestDenialOfAPlaceIsNotCached(t *testing.T) {
-	for _, limit := range []core.Limit{core.Concurrent(1, time.Minute), core.Concurrent(1, time.Minute).Named("one")} {
+	for _, limit := range []core.Places{core.Concurrent(1, time.Minute), core.Concurrent(1, time.Minute).Named("one")} {
 		limiter, store, _, _ := cached()
 		permit := acquire(t, limiter, "key", limit)
 		for range 3 {

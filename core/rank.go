@@ -51,7 +51,7 @@ func (l *Limiter) rankOf() func(queueKey) queue.Rank[waitRequest] {
 		if key.heeds {
 			class += "-heeding"
 		}
-		return &rank{limiter: l, line: line, inStore: l.wakes.Rank(line, key.key, key.limit.spec, class)}
+		return &rank{limiter: l, line: line, inStore: l.wakes.Rank(line, key.key, key.limit.known(), class)}
 	}
 }
 
@@ -108,7 +108,7 @@ func (q *waitRequest) schedule(a *queue.Answer[*Reservation, Decision], held tim
 	if q.older == 0 {
 		return
 	}
-	now, takes := time.Now(), microseconds(q.limit.spec.Spacing(q.older))
+	now, takes := time.Now(), microseconds(q.limit.known().Spacing(q.older))
 	alone := a.Latest.RetryAfter
 	if q.heldUp() {
 		a.Latest.RetryAfter += takes

@@ -180,7 +180,7 @@ func newRedis(client redis.UniversalClient, heedsDeadline, owned bool, options [
 		r.config.Breaker = func(server string, state batch.State) { r.trace.Breaker(server, breakerStates[state]) }
 	}
 	if r.trace.Reclaimed != nil {
-		r.config.Reclaimed = func(spec *exact.Spec) { r.trace.Reclaimed(Limit{spec}) }
+		r.config.Reclaimed = func(spec *exact.Spec) { r.trace.Reclaimed(limitOf(spec)) }
 	}
 	r.store = redisstore.New(r.config)
 	r.Store = r.store

@@ -97,7 +97,7 @@ func TestDamagedKeysAreReplaced(t *testing.T) {
 	ctx := t.Context()
 	neighbour := core.Leaky(100, core.PerHour(1)).Named("neighbour")
 	for _, algorithm := range slices.Sorted(maps.Keys(hourly)) {
-		for _, l := range []core.Limit{hourly[algorithm](2), hourly[algorithm](2).Named("named")} {
+		for _, l := range []core.Quota{hourly[algorithm](2), hourly[algorithm](2).Named("named")} {
 			for _, damage := range damages(l.Algorithm()) {
 				t.Run(l.String()+" with "+damage.name, func(t *testing.T) {
 					logger, words := report()
@@ -156,7 +156,7 @@ func TestImpossibleStatesHeal(t *testing.T) {
 	const far = "9007199254740991"
 	now := time.Now()
 	for _, test := range []struct {
-		limit core.Limit
+		limit core.Quota
 		state damage
 	}{
 		{core.Leaky(2, core.PerSecond(1)), hash("full for ever", "level", far, "last_leak", far)},
@@ -170,7 +170,7 @@ func TestImpossibleStatesHeal(t *testing.T) {
 		{core.SlidingLog(2, time.Second), list("the future before the past", far, far, "1")},
 		{core.SlidingLog(2, time.Second), list("garbage in between", far, "abc", far)},
 	} {
-		for _, l := range []core.Limit{test.limit, test.limit.Named("named")} {
+		for _, l := range []core.Quota{test.limit, test.limit.Named("named")} {
 			t.Run(l.String()+" "+test.state.name, func(t *testing.T) {
 				prefix := redistest.Prefix(t)
 				clock := now

@@ -15,7 +15,7 @@ import (
 )
 
 // reserveSome reserves units of a key so many times.
-func reserveSome(tb testing.TB, l *core.Limiter, key string, limit core.Limit, times, cost int) (all []*core.Reservation) {
+func reserveSome(tb testing.TB, l *core.Limiter, key string, limit core.Quota, times, cost int) (all []*core.Reservation) {
 	tb.Helper()
 	for range times {
 		r, err := l.Reserve(tb.Context(), core.Check{Key: key, Limit: limit, Cost: cost})

@@ -83,7 +83,7 @@ func TestDeniedReservationIsNotNoted(t *testing.T) {
 	client := redistest.Shared(t).Client(t)
 	prefix := redistest.Prefix(t)
 	limiter := core.New(core.NewRedis(client, core.WithPrefix(prefix), core.WithBudget(patient)))
-	limit := func(n int) core.Limit { return core.FixedWindow(n, time.Hour).Named("plan") }
+	limit := func(n int) core.Quota { return core.FixedWindow(n, time.Hour).Named("plan") }
 	if d, err := limiter.AllowN(t.Context(), "key", limit(10), 8); err != nil || !d.Allowed {
 		t.Fatal(d, err)
 	}

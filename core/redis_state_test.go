@@ -33,7 +33,7 @@ func TestStateIsReadable(t *testing.T) {
 	window := strconv.FormatInt(now.Truncate(time.Hour).UnixMicro(), 10)
 	ends := strconv.FormatInt(now.Truncate(time.Hour).Add(time.Hour).UnixMicro(), 10)
 	for _, test := range []struct {
-		limit core.Limit
+		limit core.Quota
 		kind  string
 		want  map[string]string
 		list  []string
@@ -100,7 +100,7 @@ func TestLargeLog(t *testing.T) {
 func TestEveryKeyDies(t *testing.T) {
 	client := redistest.Shared(t).Client(t)
 	ctx := t.Context()
-	limits := []core.Limit{
+	limits := []core.Quota{
 		core.Leaky(10, core.PerSecond(1)), core.TokenBucket(10, core.PerSecond(1)),
 		core.Shaping(10, core.PerSecond(1)), core.GCRA(10, core.PerSecond(1)),
 		core.Leaky(1, core.Per(3, 2*time.Millisecond)), core.TokenBucket(10, core.PerSecond(1_000_000)),
@@ -113,7 +113,7 @@ func TestEveryKeyDies(t *testing.T) {
 		core.SlidingLog(10, 250*time.Millisecond), core.SlidingLog(10, time.Hour),
 	}
 	for _, limit := range limits {
-		for _, l := range []core.Limit{limit, limit.Named("named")} {
+		for _, l := range []core.Quota{limit, limit.Named("named")} {
 			t.Run(l.String(), func(t *testing.T) {
 				prefix := redistest.Prefix(t)
 				limiter := core.New(core.NewRedis(client, core.WithPrefix(prefix), core.WithBudget(patient)))
@@ -197,7 +197,7 @@ func TestTimeToLiveIsRenewedWithTheRecovery(t *testing.T) {
 	ctx := t.Context()
 	const marker = 1000 * time.Hour
 	for _, test := range []struct {
-		limit   core.Limit
+		limit   core.Quota
 		later   time.Duration
 		renewed bool
 	}{
@@ -264,7 +264,7 @@ func TestDenialsRestoreTimeToLive(t *testing.T) {
 	client := redistest.Shared(t).Client(t)
 	ctx := t.Context()
 	for name, limit := range hourly {
-		for _, l := range []core.Limit{limit(5), limit(5).Named("plan")} {
+		for _, l := range []core.Quota{limit(5), limit(5).Named("plan")} {
 			t.Run(name+" "+l.Name(), func(t *testing.T) {
 				prefix, now := redistest.Prefix(t), time.Now()
 				store := core.NewRedis(client, core.WithPrefix(prefix), core.WithBudget(patient), core.WithLogger(discard),

@@ -32,13 +32,7 @@ func TestKeysLiveNoLongerThanDocumented(t *testing.T) {
 		{core.Concurrent(10, 30*time.Second), 30 * time.Second, 30*time.Second + 10*time.Minute + 2*time.Second},
 	} {
 		key := rand.Text()
-		if c.limit.Algorithm() == "concurrent" {
-			permit, err := core.New(core.NewRedis(client)).TryAcquire(t.Context(), key, c.limit)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer permit.Release()
-		} else if _, err := core.New(core.NewRedis(client)).Allow(t.Context(), key, c.limit); err != nil {
+		if _, err := core.New(core.NewRedis(client)).Reserve(t.Context(), core.Check{Key: key, Limit: c.limit}); err != nil {
 			t.Fatal(err)
 		}
 		keys, err := client.Keys(t.Context(), "*{"+key+"}*").Result()

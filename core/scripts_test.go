@@ -67,11 +67,12 @@ func doAnything(t *testing.T, limiter *core.Limiter, random *rand.Rand) {
 	t.Helper()
 	ctx, key := t.Context(), fmt.Sprint("user:", random.IntN(5))
 	ban := core.Ban{Strikes: core.SlidingLog(3, time.Minute), Longest: time.Hour, Forget: time.Hour}
+	places := core.Concurrent(10, time.Minute)
 	limits := []core.Limit{ // the first eight may be reserved for a time
 		core.Leaky(10, core.PerSecond(1)), core.TokenBucket(10, core.PerSecond(1)), core.GCRA(10, core.PerSecond(1)),
 		core.FixedWindow(10, time.Minute), core.SlidingWindow(10, time.Minute), core.SlidingLog(10, time.Minute),
 		core.Leaky(10, core.PerSecond(1)).Named("plan"), core.GCRA(10, core.PerSecond(7)).Named("plan"),
-		core.Shaping(10, core.PerSecond(1)), core.Calendar(10, core.Daily("UTC")), ban.Limit(), core.Concurrent(10, time.Minute),
+		core.Shaping(10, core.PerSecond(1)), core.Calendar(10, core.Daily("UTC")), ban.Limit(), places,
 	}
 	checks := make([]core.Check, 1+random.IntN(4))
 	for i, place := range random.Perm(len(limits))[:len(checks)] {
@@ -80,7 +81,7 @@ func doAnything(t *testing.T, limiter *core.Limiter, random *rand.Rand) {
 			checks[i].ReserveFor = time.Millisecond
 		}
 	}
-	limit := limits[random.IntN(len(limits)-1)]
+	quota, _ := limits[random.IntN(len(limits)-2)].(core.Quota)
 	var err error
 	switch random.IntN(9) {
 	case 0, 1, 2:
@@ -89,18 +90,18 @@ func doAnything(t *testing.T, limiter *core.Limiter, random *rand.Rand) {
 			err = r.Cancel(ctx)
 		}
 	case 3:
-		_, _, err = limiter.AllowAtMost(ctx, key, limit, 2)
+		_, _, err = limiter.AllowAtMost(ctx, key, quota, 2)
 	case 4:
-		_, err = limiter.Refund(ctx, key, limit, 1)
+		_, err = limiter.Refund(ctx, key, quota, 1)
 	case 5:
-		err = limiter.Reset(ctx, key, limit, limits[0])
+		err = limiter.Reset(ctx, key, limits[random.IntN(len(limits))], limits[0])
 	case 6:
 		_, err = limiter.Strike(ctx, key, ban, 1)
 	case 7:
 		err = doAsAdministrator(ctx, limiter, key, ban)
 	case 8:
 		var permit *core.Permit
-		permit, err = limiter.TryAcquire(ctx, key, limits[len(limits)-1])
+		permit, err = limiter.TryAcquire(ctx, key, places)
 		if _, denied := errors.AsType[*core.LimitedError](err); denied {
 			err = nil
 		} else if err == nil {

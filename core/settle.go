@@ -52,7 +52,7 @@ type Settlement struct {
 // nothing.
 //
 // A cache of denials (denialcache.New) in another process may go on denying for ten seconds.
-func (l *Limiter) Refund(ctx context.Context, key string, limit Limit, n int) (Decision, error) {
+func (l *Limiter) Refund(ctx context.Context, key string, limit Quota, n int) (Decision, error) {
 	return l.settleOne(ctx, Settlement{Check: checkOf(key, limit, n)}, n)
 }
 
@@ -62,7 +62,7 @@ func (l *Limiter) Refund(ctx context.Context, key string, limit Limit, n int) (D
 //
 // Charge returns the numbers of the limit afterwards, as a check with the Mode [Look] gets them. If n is 0, it changes
 // nothing.
-func (l *Limiter) Charge(ctx context.Context, key string, limit Limit, n int) (Decision, error) {
+func (l *Limiter) Charge(ctx context.Context, key string, limit Quota, n int) (Decision, error) {
 	return l.settleOne(ctx, Settlement{Check: checkOf(key, limit, 0), Cost: n}, n)
 }
 
@@ -77,7 +77,7 @@ func (l *Limiter) settleOne(ctx context.Context, s Settlement, n int) (Decision,
 		}
 		return unlimitedDecision(), nil
 	}
-	if err := validateKept([]Check{{Key: s.Check.Key, Limit: s.Check.Limit}}); err != nil {
+	if err := validate([]Check{{Key: s.Check.Key, Limit: s.Check.Limit}}); err != nil {
 		return Decision{}, err
 	}
 	told := new(Decision)
@@ -104,7 +104,7 @@ func (l *Limiter) settle(ctx context.Context, settlements []Settlement) error {
 	err := l.store.Settle(ctx, settlements)
 	for i := range settlements {
 		l.noticeLate(&settlements[i])
-		if s := &settlements[i]; !s.Renew && !s.Raise && (s.Cost < s.Check.Units() || s.Check.Limit.spec.Algorithm.Holds()) {
+		if s := &settlements[i]; !s.Renew && !s.Raise && (s.Cost < s.Check.Units() || s.Check.holds()) {
 			l.wakeWaiters(&s.Check)
 		}
 	}

@@ -6,7 +6,7 @@ import (
 )
 
 func TestEqualLimitsHaveOneSpec(t *testing.T) {
-	made := make([]Limit, 8)
+	made := make([]Quota, 8)
 	done := make(chan struct{})
 	for i := range made {
 		go func() {
@@ -25,7 +25,7 @@ func TestEqualLimitsHaveOneSpec(t *testing.T) {
 	if l := made[0].Named(""); l != Leaky(7, PerHour(3)) || l == made[0] || l.Identity() == made[0].Identity() {
 		t.Errorf("unnamed again it is %v", l)
 	}
-	if l := (Limit{}).Named("").Named(""); l != (Limit{}) || l.Identity() != l {
-		t.Errorf("the zero Limit without a name is %v", l)
+	if l := (Quota{}).Named("").Named(""); l != (Quota{}) || l.Identity() != l {
+		t.Errorf("the zero Quota without a name is %v", l)
 	}
 }

@@ -204,7 +204,7 @@ func init() { //nolint:gochecknoinits // doctor and admin look into stores in th
 	console.Of = func(limiter any) console.Store {
 		return shownStore(limiter.(*Limiter).store) //nolint:forcetypeassert // they give nothing else
 	}
-	console.SpecOf = func(limit any) *exact.Spec { return limit.(Limit).spec } //nolint:forcetypeassert // as above
+	console.SpecOf = func(limit any) *exact.Spec { return specOf(limit.(Limit)) } //nolint:forcetypeassert // as above
 }
 
 // shownStore returns the part of a store that consoles may see.

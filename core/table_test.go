@@ -77,7 +77,7 @@ func TestRowsOfATableExpire(t *testing.T) {
 	now := time.UnixMicro(1_800_000_000_000_000)
 	rows := newTable(func() time.Time { return now })
 	limiter := core.New(core.NewTableStore(rows))
-	for _, limit := range []core.Limit{
+	for _, limit := range []core.Quota{
 		core.Leaky(10, core.PerHour(1)), core.GCRA(10, core.PerHour(1)), core.FixedWindow(10, time.Hour),
 		core.SlidingWindow(10, time.Hour), core.SlidingLog(10, time.Hour),
 	} {
@@ -97,12 +97,13 @@ func TestDenialsWriteNoRows(t *testing.T) {
 	now := time.UnixMicro(1_800_000_000_000_000)
 	rows := newTable(func() time.Time { return now })
 	limiter := core.New(core.NewTableStore(rows))
-	for _, limit := range []core.Limit{
+	for _, limit := range []core.Quota{
 		core.Leaky(10, core.PerHour(10)), core.Shaping(10, core.PerHour(10)), core.TokenBucket(10, core.PerHour(10)),
 		core.GCRA(10, core.PerHour(10)), core.FixedWindow(10, time.Hour), core.SlidingWindow(10, time.Hour), core.SlidingLog(10, time.Hour),
 	} {
-		used := core.Check{Key: "used up", Limit: core.Leaky(1, core.PerDay(1))}
-		if _, err := limiter.Charge(t.Context(), used.Key, used.Limit, 1); err != nil {
+		daily := core.Leaky(1, core.PerDay(1))
+		used := core.Check{Key: "used up", Limit: daily}
+		if _, err := limiter.Charge(t.Context(), used.Key, daily, 1); err != nil {
 			t.Fatal(err)
 		}
 		for _, wait := range []time.Duration{0, 30 * time.Minute, 3 * time.Hour} { // until it has recovered

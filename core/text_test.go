@@ -12,7 +12,7 @@ import (
 )
 
 func TestLimitText(t *testing.T) {
-	for text, want := range map[string]core.Limit{
+	for text, want := range map[string]core.Quota{
 		"leaky 10, 1/s":                   core.Leaky(10, core.PerSecond(1)),
 		"shaping 3, 5/s":                  core.Shaping(3, core.PerSecond(5)),
 		"token-bucket 100, 5/2s":          core.TokenBucket(100, core.Per(5, 2*time.Second)),
@@ -105,26 +105,26 @@ func TestLimitText(t *testing.T) {
 		"leaky 1, 99999999999999999999/s": "rate 99999999999999999999 is not from 1 to 9007199254740991",
 		"leaky 1, ten/s":                  `rate "ten" is not a whole number`,
 	} {
-		if l, err := core.ParseLimit(text); err == nil || !strings.Contains(err.Error(), want) || l != (core.Limit{}) {
+		if l, err := core.ParseLimit(text); err == nil || !strings.Contains(err.Error(), want) || l != (core.Quota{}) {
 			t.Errorf("ParseLimit(%q) is %+v, %v, want an error with %q", text, l, err, want)
 		}
 	}
 }
 
 // drawValid draws a valid limit, named or not.
-func drawValid(t *rapid.T) core.Limit {
+func drawValid(t *rapid.T) core.Quota {
 	capacity := rapid.IntRange(1, 1_000_000).Draw(t, "capacity")
 	events := rapid.IntRange(1, 1_000_000).Draw(t, "events")
 	period := time.Duration(rapid.Int64Range(1, int64(year/time.Microsecond)).Draw(t, "period")) *
 		rapid.SampledFrom([]time.Duration{1, time.Microsecond}).Draw(t, "unit")
-	limit := rapid.SampledFrom([]func() core.Limit{
-		func() core.Limit { return core.Leaky(capacity, core.Per(events, period)) },
-		func() core.Limit { return core.Shaping(capacity, core.Per(events, period)) },
-		func() core.Limit { return core.TokenBucket(capacity, core.Per(events, period)) },
-		func() core.Limit { return core.GCRA(capacity, core.Per(events, period)) },
-		func() core.Limit { return core.FixedWindow(capacity, period) },
-		func() core.Limit { return core.SlidingWindow(capacity, period) },
-		func() core.Limit { return core.SlidingLog(capacity, period) },
+	limit := rapid.SampledFrom([]func() core.Quota{
+		func() core.Quota { return core.Leaky(capacity, core.Per(events, period)) },
+		func() core.Quota { return core.Shaping(capacity, core.Per(events, period)) },
+		func() core.Quota { return core.TokenBucket(capacity, core.Per(events, period)) },
+		func() core.Quota { return core.GCRA(capacity, core.Per(events, period)) },
+		func() core.Quota { return core.FixedWindow(capacity, period) },
+		func() core.Quota { return core.SlidingWindow(capacity, period) },
+		func() core.Quota { return core.SlidingLog(capacity, period) },
 	}).Draw(t, "algorithm")()
 	limit = limit.Named(rapid.StringMatching(`([A-Za-z*][A-Za-z0-9!#$%&'*+.^_|~:/-]{0,20})?`).Draw(t, "name"))
 	if limit.Validate() != nil {
@@ -173,7 +173,7 @@ func FuzzParseLimit(f *testing.F) {
 }
 
 func TestLimitInJSON(t *testing.T) {
-	type configuration struct{ Login, Other core.Limit }
+	type configuration struct{ Login, Other core.Quota }
 	want := configuration{core.FixedWindow(5, 15*time.Minute).Named("login"), core.Leaky(10, core.PerSecond(1))}
 	text, err := json.Marshal(want)
 	if err != nil {

@@ -66,21 +66,21 @@ type tracer struct {
 	store   storetest.Factory
 	limiter *core.Limiter
 	now     time.Time
-	limits  map[string]core.Limit
+	limits  map[string]core.Quota
 }
 
 var traceStart = time.Date(2026, time.November, 21, 12, 0, 0, 0, time.UTC)
 
 func (tr *tracer) define(t *testing.T, d *datadriven.TestData) string {
 	tr.limiter = core.New(tr.store(t, func() time.Time { return tr.now }))
-	tr.limits = make(map[string]core.Limit)
+	tr.limits = make(map[string]core.Quota)
 	for line := range strings.Lines(d.Input) {
 		name, text, _ := strings.Cut(line, "=")
 		limit, err := core.ParseLimit(strings.TrimSpace(text))
 		if err != nil {
 			d.Fatalf(t, "%v", err)
 		}
-		tr.limits[strings.TrimSpace(name)] = limit
+		tr.limits[strings.TrimSpace(name)] = limit.(core.Quota)
 	}
 	return ""
 }
@@ -156,7 +156,7 @@ func (tr *tracer) answer(t *testing.T, words []string) string {
 	return strings.Join(answers, "\n        ")
 }
 
-func (tr *tracer) limit(t *testing.T, name string) core.Limit {
+func (tr *tracer) limit(t *testing.T, name string) core.Quota {
 	limit, ok := tr.limits[name]
 	if !ok {
 		t.Fatalf("no limit is called %q", name)

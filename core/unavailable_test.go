@@ -102,7 +102,7 @@ func hangsUpOn(t *testing.T, command string) (addr string, count *atomic.Int64) 
 
 // upAndDown returns a limiter on a ring of two servers, and a key of each. One of them goes down when
 // stop is called.
-func upAndDown(t *testing.T, limit core.Limit) (limiter *core.Limiter, up, down string, stop func()) {
+func upAndDown(t *testing.T, limit core.Quota) (limiter *core.Limiter, up, down string, stop func()) {
 	t.Helper()
 	servers := [2]*redistest.Server{redistest.Start(t), redistest.Start(t)}
 	ring := redis.NewRing(&redis.RingOptions{

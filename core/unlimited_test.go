@@ -106,8 +106,8 @@ func TestUnlimitedIsALimit(t *testing.T) {
 		t.Errorf("written as %q, %v", text, err)
 	}
 	l := core.Unlimited
-	if l.Validate() != nil || l.Name() != "unlimited" || l.Identity() != l || l.Capacity() != math.MaxInt || l.Share(7) != l || l == (core.Limit{}) ||
-		l.Algorithm() != "" || l.Rate() != (core.Rate{}) || l.Identity() == (core.Limit{}).Identity() {
+	if l.Validate() != nil || l.Name() != "unlimited" || l.Identity() != l || l.Capacity() != math.MaxInt || l.Share(7) != l || l == (core.Quota{}) ||
+		l.Algorithm() != "" || l.Rate() != (core.Rate{}) || l.Identity() == (core.Quota{}).Identity() {
 		t.Errorf("%+v", l)
 	}
 }

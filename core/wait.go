@@ -85,13 +85,13 @@ func WithPlacesOnly() WaitOption {
 //
 // After a [Limiter.Refund], a [Limiter.Reset] or a settlement of this process, its waiters check at once. Wait ends with
 // [Limiter.Close], too.
-func (l *Limiter) Wait(ctx context.Context, key string, limit Limit, options ...WaitOption) error {
+func (l *Limiter) Wait(ctx context.Context, key string, limit Quota, options ...WaitOption) error {
 	return l.WaitN(ctx, key, limit, 1, options...)
 }
 
 // WaitN is [Limiter.Wait] for n units together. A large cost is not overtaken by
 // smaller ones behind it.
-func (l *Limiter) WaitN(ctx context.Context, key string, limit Limit, n int, options ...WaitOption) error {
+func (l *Limiter) WaitN(ctx context.Context, key string, limit Quota, n int, options ...WaitOption) error {
 	began := time.Now()
 	err := l.waitN(ctx, key, limit, n, options)
 	if l.trace.Wait != nil {
@@ -100,9 +100,9 @@ func (l *Limiter) WaitN(ctx context.Context, key string, limit Limit, n int, opt
 	return err
 }
 
-func (l *Limiter) waitN(ctx context.Context, key string, limit Limit, n int, options []WaitOption) error {
+func (l *Limiter) waitN(ctx context.Context, key string, limit Quota, n int, options []WaitOption) error {
 	w := &waiting{request: waitRequest{key: key, limit: limit, cost: n}}
-	if err := validateKept(w.request.checks()); err != nil {
+	if err := validate(w.request.checks()); err != nil {
 		return err
 	}
 	if err := w.begin(ctx, options); err != nil {
@@ -128,27 +128,13 @@ func (l *Limiter) waitN(ctx context.Context, key string, limit Limit, n int, opt
 	if err != nil {
 		return err
 	}
-	if !r.checks[0].Limit.spec.Algorithm.Delays() {
-		return nil
-	}
 	return r.wait(ctx, w.until, func(error) error { return w.request.deny(r.decisions[0], time.Time{}, &r) })
 }
 
 // Do waits like [Limiter.Wait], then runs a function and returns its error. If Wait
 // fails, the function is not run. If the function fails, the unit stays charged. The
 // longest wait does not bound the function.
-//
-// Under a [Concurrent] limit, Do holds a place while the function runs, and gives the function the
-// [Permit.Context].
-func (l *Limiter) Do(ctx context.Context, key string, limit Limit, fn func(context.Context) error, options ...WaitOption) error {
-	if limit != Unlimited && limit.Validate() == nil && limit.spec.Algorithm.Holds() {
-		permit, err := l.Acquire(ctx, key, limit, options...)
-		if err != nil {
-			return err
-		}
-		defer permit.Release()
-		return fn(permit.Context())
-	}
+func (l *Limiter) Do(ctx context.Context, key string, limit Quota, fn func(context.Context) error, options ...WaitOption) error {
 	if err := l.Wait(ctx, key, limit, options...); err != nil {
 		return err
 	}
@@ -199,7 +185,7 @@ func (w *waiting) begin(ctx context.Context, options []WaitOption) error {
 // waitRequest is a waiter's request.
 type waitRequest struct {
 	key   string
-	limit Limit
+	limit Quota
 	cost  int
 	heeds bool  // see WithHoldBack
 	older int   // units wanted by older waiters of other processes
@@ -210,7 +196,7 @@ type waitRequest struct {
 // queueKey identifies a queue of waiters. Those under several plans of one name have a queue for each.
 type queueKey struct {
 	key   string
-	limit Limit
+	limit Quota
 	heeds bool
 }
 
@@ -321,5 +307,5 @@ type turnKey struct {
 
 func (r *Reservation) turnKey(index int) turnKey {
 	c := &r.checks[index]
-	return turnKey{c.Key, c.Limit.spec.Identity(), c.Units()}
+	return turnKey{c.Key, c.Limit.known().Identity(), c.Units()}
 }

@@ -106,7 +106,7 @@ func (l *Limiter) poll(attempt int) time.Duration {
 }
 
 // keyOfLine returns the key of the lines in which waiters for the units of a check stand.
-func keyOfLine(c *Check) lineKey { return lineKey{c.Key, c.Limit.spec.Identity()} }
+func keyOfLine(c *Check) lineKey { return lineKey{c.Key, c.Limit.known().Identity()} }
 
 func classOf(c *Check) lineClass {
 	return lineClass{Key: keyOfLine(c), Ceiling: c.Limit.Capacity() - c.Headroom, Cost: c.Units()}
@@ -415,7 +415,7 @@ func (q *waitedCall) more(r *Reservation, class lineClass) int {
 
 // deny returns the error of a call that cannot pass in time. at is when it could at the earliest, if that is known.
 func (q *waitedCall) deny(at time.Time) error {
-	d := Decision{Limit: q.about.Limit, RetryAfter: q.about.Limit.spec.Period, Estimated: true}
+	d := Decision{Limit: q.about.Limit, RetryAfter: q.about.Limit.known().Period, Estimated: true}
 	switch {
 	case q.denied != nil:
 		d = q.worst(q.denied)

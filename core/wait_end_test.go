@@ -18,12 +18,12 @@ func TestEveryWaitEndsWhereThePlanShrinks(t *testing.T) {
 		s := &slow{Store: NewMemory()}
 		l := New(s)
 		defer l.Close()
-		plan := func(n int) Limit { return Leaky(n, PerSecond(1)).Named("plan") }
+		plan := func(n int) Quota { return Leaky(n, PerSecond(1)).Named("plan") }
 		if _, err := l.AllowN(t.Context(), "key", plan(100), 100); err != nil {
 			t.Fatal(err)
 		}
 		ended := make(chan error, 40)
-		wait := func(limit Limit, n int) {
+		wait := func(limit Quota, n int) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 			t.Cleanup(cancel)
 			go func() { ended <- l.WaitN(ctx, "key", limit, n) }()
@@ -80,7 +80,7 @@ func TestHoldBackHoldsNobodyElse(t *testing.T) {
 // No wait is longer than its longest wait and the call that is in flight then.
 func TestLongestWaitIsABound(t *testing.T) {
 	const bound = 50 * roundTrip
-	for name, limit := range map[string]Limit{"shaping": Shaping(1000, Per(1, 20*roundTrip)), "leaky": Leaky(2, Per(1, 20*roundTrip))} {
+	for name, limit := range map[string]Quota{"shaping": Shaping(1000, Per(1, 20*roundTrip)), "leaky": Leaky(2, Per(1, 20*roundTrip))} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l := New(&slow{Store: NewMemory()})

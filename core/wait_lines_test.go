@@ -197,7 +197,7 @@ func TestCloseEndsEveryWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := New(NewMemory())
 		rate, place, shaped := Leaky(1, PerHour(1)), Concurrent(1, time.Minute), Shaping(10, PerHour(1))
-		for _, limit := range []Limit{rate, shaped} {
+		for _, limit := range []Quota{rate, shaped} {
 			if _, err := l.Allow(t.Context(), "key", limit); err != nil {
 				t.Fatal(err)
 			}

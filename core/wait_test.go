@@ -47,7 +47,7 @@ func limitedBy(t *testing.T, err error) core.Decision {
 	return limited.Decision
 }
 
-func used(t *testing.T, l *core.Limiter, limit core.Limit) int {
+func used(t *testing.T, l *core.Limiter, limit core.Quota) int {
 	t.Helper()
 	d, err := l.Peek(t.Context(), "key", limit)
 	if err != nil {
@@ -57,7 +57,7 @@ func used(t *testing.T, l *core.Limiter, limit core.Limit) int {
 }
 
 func TestWaitersAreServedInOrderAndDoNotPoll(t *testing.T) {
-	for name, limit := range map[string]core.Limit{
+	for name, limit := range map[string]core.Quota{
 		"leaky": core.Leaky(2, core.PerSecond(1)), "fixed window": core.FixedWindow(2, 2*time.Second),
 		"shaping": core.Shaping(2, core.PerSecond(1)), "sliding log": core.SlidingLog(2, 2*time.Second),
 	} {
@@ -213,7 +213,7 @@ func TestThoseWhoAreTooLateAreNotCountedIn(t *testing.T) {
 }
 
 func TestCancelledWaitLeavesNothingCharged(t *testing.T) {
-	for _, limit := range []core.Limit{core.Leaky(1, core.PerMinute(1)), core.Shaping(3, core.PerMinute(1))} {
+	for _, limit := range []core.Quota{core.Leaky(1, core.PerMinute(1)), core.Shaping(3, core.PerMinute(1))} {
 		t.Run(limit.Algorithm(), func(t *testing.T) {
 			inBubble(t, func(t *testing.T, l *core.Limiter, _ *atomic.Int64) {
 				if err := l.Wait(t.Context(), "key", limit); err != nil {

@@ -22,7 +22,7 @@ func waitersOf(l *Limiter) *queue.Queues[queueKey, waitRequest, *Reservation, De
 			return queues > 0 && until.Before(r.asked.Add(r.decisions[index].Delay))
 		},
 		Rank:  l.rankOf(),
-		Takes: func(q waitRequest) time.Duration { return microseconds(q.limit.spec.Spacing(q.cost)) },
+		Takes: func(q waitRequest) time.Duration { return microseconds(q.limit.known().Spacing(q.cost)) },
 		Deny: func(q waitRequest, latest Decision, at time.Time, r **Reservation) error {
 			return q.deny(latest, at, r)
 		},
@@ -114,6 +114,8 @@ func (l *Limiter) wakeWaiters(c *Check) {
 	if l.wakes == nil || !c.holds() || !l.wakes.Heard() { // else the store tells the waiters their turns
 		l.lines.Wake(keyOfLine(c))
 	}
-	l.waiters.Wake(queueKey{c.Key, c.Limit, false})
-	l.waiters.Wake(queueKey{c.Key, c.Limit, true})
+	if quota, ok := c.Limit.(Quota); ok {
+		l.waiters.Wake(queueKey{c.Key, quota, false})
+		l.waiters.Wake(queueKey{c.Key, quota, true})
+	}
 }

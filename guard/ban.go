@@ -64,8 +64,8 @@ type BanPolicy struct {
 // bans reports whether a policy is a ban.
 func (p *Policy) bans() bool { return p.Ban.Ban != core.Ban{} }
 
-// withBans returns policies of which those that are bans have the limit of their ban, or the reason why one of them
-// makes no sense.
+// withBans returns policies of which those that are bans have the limit of their ban, and none has a nil Limit, or the
+// reason why one of them makes no sense.
 func withBans(policies []Policy) ([]Policy, error) {
 	policies = slices.Clone(policies)
 	for i := range policies {
@@ -75,6 +75,8 @@ func withBans(policies []Policy) ([]Policy, error) {
 		}
 		if p.bans() {
 			p.Limit = p.Ban.Ban.Limit()
+		} else if !p.hasLimit() { // LimitFor chooses it
+			p.Limit = core.Quota{}
 		}
 	}
 	return policies, nil
@@ -93,7 +95,7 @@ func (p *Policy) checkBan(all []Policy) error {
 	}
 	waits := func(other Policy) bool { return other.Queue.MaxWait > 0 }
 	switch {
-	case p.Limit != core.Limit{} || p.LimitFor != nil:
+	case p.hasLimit() || p.LimitFor != nil:
 		return errors.New("it has a Ban and a limit: make two policies of them")
 	case p.Settle.Cost != nil || p.Headroom != nil || p.Unit != "" || p.Queue != QueuePolicy{}:
 		return errors.New("it has a Ban, for which Settle, Headroom, Unit and Queue mean nothing: leave them out")

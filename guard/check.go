@@ -16,9 +16,9 @@ import (
 // Errors of policies that cannot say what to check. They are in [Event].Err, and the
 // request is answered with 500.
 var (
-	// ErrNoLimit means that a LimitFor has returned the zero Limit: for a plan that is in
+	// ErrNoLimit means that a LimitFor has returned no Limit: for a plan that is in
 	// no map, say.
-	ErrNoLimit = errors.New("LimitFor has returned the zero Limit: return a limit, or core.Unlimited where there is none")
+	ErrNoLimit = errors.New("LimitFor has returned no Limit: return a limit, or core.Unlimited where there is none")
 	// ErrNegativeCost means that a Cost has returned less than 0.
 	ErrNegativeCost = errors.New("a cost is negative")
 	// ErrNegativeHeadroom means that a Headroom has returned less than 0.
@@ -172,7 +172,7 @@ func (p *Policy) check(r *http.Request) (core.Check, error) {
 	check := core.Check{Limit: p.Limit, Cost: 1, Shadow: p.Shadow, Undelayed: p.Queue.Undelayed}
 	if p.LimitFor != nil {
 		check.Limit = p.LimitFor(r)
-		if check.Limit == (core.Limit{}) {
+		if isNone(check.Limit) {
 			return core.Check{}, ErrNoLimit
 		}
 		if err := check.Limit.Validate(); err != nil {

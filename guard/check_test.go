@@ -21,7 +21,7 @@ func TestErrorsOfEventsCanBeToldApart(t *testing.T) {
 		policy guard.Policy
 		status int
 	}{
-		guard.ErrNoLimit: {guard.Policy{LimitFor: func(*http.Request) core.Limit { return core.Limit{} }}, http.StatusInternalServerError},
+		guard.ErrNoLimit: {guard.Policy{LimitFor: func(*http.Request) core.Limit { return nil }}, http.StatusInternalServerError},
 		guard.ErrNegativeCost: {guard.Policy{
 			Limit: core.FixedWindow(1, time.Hour), Cost: func(*http.Request) int { return -3 }, By: keyfuncs.Global,
 		}, http.StatusInternalServerError},

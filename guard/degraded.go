@@ -9,6 +9,7 @@ import (
 
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/guard/internal/checks"
+	"github.com/weir-go/ratelimit/guard/internal/fallback"
 )
 
 // remembered is how many keys the Fallback mode knows the last state of.
@@ -24,7 +25,7 @@ func fallsBack(options Options, policies []Policy) (asked bool, err error) {
 			continue
 		}
 		if p.LimitFor == nil && p.Limit != core.Unlimited {
-			if err := p.Limit.Share(replicas).Validate(); err != nil {
+			if err := fallback.ShareOf(p.Limit, replicas).Validate(); err != nil {
 				return false, fmt.Errorf("policy %d: the share of %d processes: %w", i, replicas, err)
 			}
 		}

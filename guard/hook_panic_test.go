@@ -83,13 +83,13 @@ var hookSetups = map[string]hookSetup{
 		p.Skip = func(*http.Request) bool { panics(); return false }
 	}},
 	"Policy.LimitFor": {change: func(_ *guard.Options, p *guard.Policy, _ *guard.Rules) {
-		p.Limit, p.LimitFor = core.Limit{}, func(*http.Request) core.Limit { panics(); return core.Limit{} }
+		p.Limit, p.LimitFor = nil, func(*http.Request) core.Limit { panics(); return nil }
 	}},
 	"SettlePolicy.Cost": {late: true, change: func(_ *guard.Options, p *guard.Policy, _ *guard.Rules) {
 		p.Settle.Cost = func(*http.Request, guard.Served) int { panics(); return 0 }
 	}},
 	"BanPolicy.Strike": {late: true, change: func(_ *guard.Options, p *guard.Policy, _ *guard.Rules) {
-		p.Limit, p.Ban.Ban = core.Limit{}, core.Ban{Strikes: core.SlidingLog(5, time.Minute)}
+		p.Limit, p.Ban.Ban = nil, core.Ban{Strikes: core.SlidingLog(5, time.Minute)}
 		p.Ban.Strike = func(*http.Request, guard.Served) int { panics(); return 0 }
 	}},
 	"Rules.Choose": {change: func(_ *guard.Options, _ *guard.Policy, r *guard.Rules) {

@@ -138,7 +138,13 @@ func (p *Policy) asksProgram() bool {
 		p.Skip != nil && given.Is(p.Skip) || p.Settle.Cost != nil && given.Is(p.Settle.Cost) || p.Ban.Strike != nil && given.Is(p.Ban.Strike)
 }
 
-// named reports whether a limit has got a name by [core.Limit.Named].
+// hasLimit reports whether a policy names a limit.
+func (p *Policy) hasLimit() bool { return !isNone(p.Limit) }
+
+// isNone reports whether a limit is missing: it is nil, or the zero quota that a map of quotas returns for a missing key.
+func isNone(limit core.Limit) bool { return limit == nil || limit == (core.Quota{}) }
+
+// named reports whether a limit has got a name by [core.Quota.Named].
 func named(l core.Limit) bool { return l.Identity().Capacity() == 0 }
 
 // checkPolicies returns the reason why policies make no sense, if they do not.
@@ -160,7 +166,7 @@ func checkPolicies(policies []Policy) error {
 		if err := (&headers.Policy{Unit: p.Unit}).Validate(); err != nil {
 			return fmt.Errorf("policy %d: %w", i, err)
 		}
-		limited := p.Limit != core.Limit{}
+		limited := p.hasLimit()
 		switch {
 		case limited && p.LimitFor != nil:
 			return fmt.Errorf("policy %d has both a Limit (%s) and a LimitFor: leave one of them out", i, p.Limit)
@@ -186,7 +192,7 @@ func checkNames(policies []Policy) error {
 		if p.bans() {
 			limit = p.Ban.Ban.Limit()
 		}
-		if p.Shadow || limit == (core.Limit{}) || limit.Validate() != nil || !named(limit) {
+		if p.Shadow || isNone(limit) || limit.Validate() != nil || !named(limit) {
 			continue
 		}
 		name := strings.ToLower(limit.Name())

@@ -450,7 +450,16 @@ func (g *generation) charge(ctx context.Context, o *Outcome, more int) error {
 	if o.Decision.Degraded {
 		return nil
 	}
-	left, err := g.limiter.Charge(ctx, o.Key, o.Decision.Limit, more)
+	var left core.Decision
+	var err error
+	switch limit := o.Decision.Limit.(type) {
+	case core.Quota:
+		left, err = g.limiter.Charge(ctx, o.Key, limit, more)
+	case core.Bans:
+		left, err = g.limiter.Strike(ctx, o.Key, limit.Ban(), more)
+	default: // nobody owes more places
+		return nil
+	}
 	if err == nil {
 		o.Decision = left
 	}

@@ -126,7 +126,7 @@ func effectiveWindow(d *core.Decision) (seconds int64, ok bool) {
 
 // appendBurst appends the capacity of the limit if it differs from q.
 func appendBurst(b []byte, limit core.Limit, q int64) []byte {
-	capacity := clamp(int64(limit.Capacity()))
+	capacity := clamp(int64(capacityOf(limit)))
 	if capacity == q {
 		return b
 	}

@@ -40,7 +40,7 @@ func (draft6) Write(h http.Header, policies []Policy) {
 	d := &tight.Decision
 
 	var number [20]byte
-	set(h, draft6Limit, appendInteger(number[:0], int64(d.Limit.Capacity())))
+	set(h, draft6Limit, appendInteger(number[:0], int64(capacityOf(d.Limit))))
 	set(h, draft6Remaining, appendInteger(number[:0], int64(d.Remaining)))
 	set(h, draft6Reset, appendInteger(number[:0], secondsUp(reset(d))))
 

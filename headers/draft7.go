@@ -31,7 +31,7 @@ func (draft7) Write(h http.Header, policies []Policy) {
 
 	b := make([]byte, 0, 128)
 	b = append(b, "limit="...)
-	b = appendInteger(b, int64(d.Limit.Capacity()))
+	b = appendInteger(b, int64(capacityOf(d.Limit)))
 	b = append(b, ", remaining="...)
 	b = appendInteger(b, int64(d.Remaining))
 	b = append(b, ", reset="...)

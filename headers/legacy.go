@@ -61,7 +61,7 @@ func (l legacy) Write(h http.Header, policies []Policy) {
 		return
 	}
 	d := &tight.Decision
-	capacity := int64(d.Limit.Capacity())
+	capacity := int64(capacityOf(d.Limit))
 	remaining := int64(d.Remaining)
 
 	seconds := secondsUp(reset(d))

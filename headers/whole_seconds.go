@@ -8,10 +8,21 @@ import (
 	"github.com/weir-go/ratelimit/internal/algorithm"
 )
 
+// capacityOf returns the capacity of a limit, which is 0 if the limit is nil.
+func capacityOf(limit core.Limit) int {
+	if limit == nil {
+		return 0
+	}
+	return limit.Capacity()
+}
+
 // quota returns the rate of the limit as q units in w whole seconds. It takes as few periods as make up whole seconds:
 // ten per 100ms are 100 in one second. It never rounds: if no w fits, it returns the capacity and 0. So it does for a
 // limit without a rate, and for a [core.Calendar] limit with windows that are not all of the same number of seconds.
 func quota(limit core.Limit) (q, w int64) {
+	if limit == nil {
+		return 0, 0
+	}
 	rate := limit.Rate()
 	if algorithm.Holds(limit) || algorithm.Dated(limit) && rate.Period%time.Second != 0 { // the units left have to last to its end
 		rate = core.Rate{}
@@ -44,6 +55,9 @@ func scale(events, period int64) (q, w int64, ok bool) {
 
 // secondsFor returns the whole seconds, rounded up, in which this many units come back at the rate of the limit.
 func secondsFor(units int, limit core.Limit) int64 {
+	if limit == nil {
+		return 0
+	}
 	rate := limit.Rate()
 	if units <= 0 || rate.Events <= 0 || rate.Period <= 0 {
 		return 0

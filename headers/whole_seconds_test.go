@@ -46,7 +46,8 @@ func TestQuotaIsScaledAndNeverFalsified(t *testing.T) {
 		{core.Calendar(100, core.Daily("Europe/Berlin")), "q=100"},
 		{core.Calendar(100, core.Monthly("UTC")), "q=100"},
 		{core.Leaky(-3, core.PerSecond(-1)), "q=0"},
-		{core.Limit{}, "q=0"},
+		{nil, "q=0"},
+		{core.Quota{}, "q=0"},
 	} {
 		t.Run(c.want, func(t *testing.T) {
 			h := http.Header{}

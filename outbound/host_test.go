@@ -141,7 +141,7 @@ func TestPanicsLeaveNoPlaceBehind(t *testing.T) {
 	panics := func() { panic("a hook") }
 	for name, options := range map[string]outbound.Options{
 		"By":       {By: func(*http.Request) string { panics(); return "" }},
-		"LimitFor": {LimitFor: func(*http.Request) core.Limit { panics(); return core.Limit{} }},
+		"LimitFor": {LimitFor: func(*http.Request) core.Limit { panics(); return nil }},
 		"Base":     {Base: answers(func(*http.Request) (*http.Response, error) { panics(); return nil, errReset })},
 		"Observe":  {Observe: func(*http.Request, error) { panics() }},
 	} {
@@ -158,9 +158,9 @@ func TestPanicsLeaveNoPlaceBehind(t *testing.T) {
 						}, nil
 					})
 				}
-				limit := single
+				var limit core.Limit = single
 				if options.LimitFor != nil {
-					limit = core.Limit{}
+					limit = nil
 				}
 				transport := outbound.New(limiter, limit, options)
 				func() {

@@ -18,7 +18,7 @@ type place struct {
 }
 
 // acquire waits for a place.
-func acquire(ctx context.Context, l *core.Limiter, key string, limit core.Limit, waits []core.WaitOption) (*place, error) {
+func acquire(ctx context.Context, l *core.Limiter, key string, limit core.Places, waits []core.WaitOption) (*place, error) {
 	r, err := l.WaitAll(ctx, []core.Check{{Key: key, Limit: limit}}, waits...)
 	if err != nil {
 		return nil, err

@@ -22,7 +22,6 @@ import (
 	"golang.org/x/net/idna"
 
 	"github.com/weir-go/ratelimit/core"
-	"github.com/weir-go/ratelimit/internal/algorithm"
 	"github.com/weir-go/ratelimit/internal/dialect"
 )
 
@@ -64,7 +63,7 @@ type Options struct {
 	AllHosts bool
 
 	// LimitFor picks a limit for each call, instead of the limit of New. A call under
-	// [core.Unlimited] is not limited; the zero Limit is an error of the call.
+	// [core.Unlimited] is not limited; a nil Limit and that of a ban are errors of the call.
 	LimitFor func(*http.Request) core.Limit
 
 	// LongestWait bounds how long a call waits, in addition to its context. The default, 0,
@@ -127,9 +126,9 @@ func New(l *core.Limiter, limit core.Limit, options Options) *Transport {
 	switch {
 	case l == nil:
 		panic("outbound: the limiter is nil")
-	case limit != core.Limit{} && options.LimitFor != nil:
+	case limit != nil && options.LimitFor != nil:
 		panic("outbound: a transport has both a limit and LimitFor: leave one out")
-	case limit == core.Limit{} && options.LimitFor == nil:
+	case limit == nil && options.LimitFor == nil:
 		panic("outbound: a transport has neither a limit nor LimitFor: give one")
 	case !options.OnError.known():
 		panic(fmt.Sprintf("outbound: OnError is %v, want FailOpen or FailClosed", options.OnError))
@@ -139,7 +138,7 @@ func New(l *core.Limiter, limit core.Limit, options Options) *Transport {
 		panic("outbound: AllHosts needs By, which gives the key of the calls to all hosts")
 	}
 	if options.LimitFor == nil {
-		if err := limit.Validate(); err != nil {
+		if err := problemOf(limit); err != nil {
 			panic("outbound: " + err.Error())
 		}
 		options.LimitFor = func(*http.Request) core.Limit { return limit }
@@ -241,21 +240,35 @@ func notMade(r *http.Request, err error) error {
 	return fmt.Errorf("outbound: the call was not made: %w", err)
 }
 
+// problemOf returns the reason why calls cannot wait under a limit, or nil.
+func problemOf(limit core.Limit) error {
+	switch limit := limit.(type) {
+	case nil:
+		return core.Quota{}.Validate()
+	case core.Bans:
+		return fmt.Errorf("outbound: calls wait under quotas and for places, not under the ban %s", limit)
+	}
+	return limit.Validate()
+}
+
 // wait returns when a call may be made, with the place that the call holds, if it holds one.
 func (t *Transport) wait(r *http.Request, key string, limit core.Limit) (held *place, err error) {
 	waits := []core.WaitOption{core.WithHoldBack()}
 	if longest := t.options.LongestWait; longest != 0 {
 		waits = append(waits, core.WithLongestWait(max(0, longest)))
 	}
-	if algorithm.Holds(limit) {
-		held, err = acquire(r.Context(), t.limiter, key, limit, waits)
-	} else {
+	switch limit := limit.(type) {
+	case core.Quota:
 		err = t.limiter.Wait(r.Context(), key, limit, waits...)
+	case core.Places:
+		held, err = acquire(r.Context(), t.limiter, key, limit, waits)
+	default:
+		return nil, problemOf(limit)
 	}
 	if err == nil || r.Context().Err() != nil {
 		return held, err
 	}
-	if _, limited := errors.AsType[*core.LimitedError](err); limited || limit.Validate() != nil {
+	if _, limited := errors.AsType[*core.LimitedError](err); limited || problemOf(limit) != nil {
 		return nil, err
 	}
 	t.options.Observe(r, err)

@@ -218,7 +218,7 @@ func TestTransportWhenThisProcessIsOverloaded(t *testing.T) {
 func TestTransportByAFunction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPartner()
-		transport := outbound.New(memory(), core.Limit{}, outbound.Options{
+		transport := outbound.New(memory(), nil, outbound.Options{
 			Base: p,
 			By:   func(r *http.Request) string { return r.URL.Query().Get("account") },
 			LimitFor: func(r *http.Request) core.Limit {
@@ -313,7 +313,7 @@ func TestTransportPanicsOnMisuse(t *testing.T) {
 	limit := core.Leaky(1, core.PerSecond(1))
 	for name, misuse := range map[string]func(){
 		"the limiter is nil":           func() { outbound.New(nil, limit, outbound.Options{}) },
-		"neither a limit nor LimitFor": func() { outbound.New(memory(), core.Limit{}, outbound.Options{}) },
+		"neither a limit nor LimitFor": func() { outbound.New(memory(), nil, outbound.Options{}) },
 		"both a limit and LimitFor": func() {
 			outbound.New(memory(), limit, outbound.Options{LimitFor: func(*http.Request) core.Limit { return limit }})
 		},

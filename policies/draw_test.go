@@ -19,11 +19,11 @@ func drawDocument(t *rapid.T) *Document {
 	text := rapid.SampledFrom([]string{"leaky 10, 1/s", "token-bucket 7, 1/2s", "fixed-window 5, 1m", "sliding-log 6, 1h", "gcra 8, 3/m", "calendar 9, day UTC"})
 	name := rapid.StringMatching(`[a-z][a-z0-9.:_-]{0,6}`)
 	limit := func(name string) core.Limit {
-		parsed, err := core.ParseLimit(text.Draw(t, "limit"))
+		parsed, err := core.ParseLimit(name + ": " + text.Draw(t, "limit"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		return parsed.Named(name)
+		return parsed
 	}
 	for _, n := range rapid.SliceOfNDistinct(name, 0, 3, rapid.ID).Draw(t, "limits") {
 		if d.Limits == nil {

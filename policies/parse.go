@@ -135,22 +135,27 @@ func entries[T any](r *reader, n *tree.Node, of string, read func(name string, n
 func (r *reader) limit(name string, n *tree.Node) (core.Limit, bool) {
 	text := r.text(n, "the limit "+strconv.Quote(name))
 	if text == "" {
-		return core.Limit{}, false
+		return nil, false
 	}
 	limit, err := core.ParseLimit(text)
-	switch {
-	case err != nil:
-	case limit.Algorithm() == "ban":
-		r.errors.addf(n.Position, "%q is a ban: write it under bans", text)
-		return core.Limit{}, false
-	case limit != core.Unlimited && limit.Identity() != limit:
-		r.errors.addf(n.Position, "the limit has the name %q already: leave %q out of the text", name, limit.Name()+":")
-		return core.Limit{}, false
-	default:
-		limit = limit.Named(name)
-		err = limit.Validate()
+	if err != nil {
+		return nil, r.add(n, err)
 	}
-	return limit, r.add(n, err)
+	if _, isBan := limit.(core.Bans); isBan {
+		r.errors.addf(n.Position, "%q is a ban: write it under bans", text)
+		return nil, false
+	}
+	if limit != core.Unlimited && limit.Identity() != limit {
+		r.errors.addf(n.Position, "the limit has the name %q already: leave %q out of the text", name, limit.Name()+":")
+		return nil, false
+	}
+	switch of := limit.(type) {
+	case core.Quota:
+		limit = of.Named(name)
+	case core.Places:
+		limit = of.Named(name)
+	}
+	return limit, r.add(n, limit.Validate())
 }
 
 func (r *reader) plans(name string, n *tree.Node) (map[string]core.Limit, bool) {

@@ -122,7 +122,7 @@ func (c *compiler) checkRoom(p *Policy, limit core.Limit) {
 			return
 		}
 	}
-	if limit == (core.Limit{}) || limit == core.Unlimited || limit.Validate() != nil || cost == 0 || p.Headroom <= limit.Capacity()-cost {
+	if limit == nil || limit == core.Unlimited || limit.Validate() != nil || cost == 0 || p.Headroom <= limit.Capacity()-cost {
 		return
 	}
 	field := "headroom"

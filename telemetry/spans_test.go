@@ -86,13 +86,14 @@ func TestSpansOfChecks(t *testing.T) {
 
 func TestSpansOfWaitingAndSettling(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		limit := core.Shaping(5, core.Per(1, 2*time.Second)).Named("queue")
 		policy := guard.Policy{
-			Limit:  core.Shaping(5, core.Per(1, 2*time.Second)).Named("queue"),
+			Limit:  limit,
 			Cost:   func(*http.Request) int { return 2 },
 			Settle: guard.SettlePolicy{Cost: func(*http.Request, guard.Served) int { return 1 }},
 		}
 		limiter := core.New(core.NewMemory())
-		if _, err := limiter.Allow(context.Background(), "ip:192.0.2.1", policy.Limit); err != nil {
+		if _, err := limiter.Allow(context.Background(), "ip:192.0.2.1", limit); err != nil {
 			t.Fatal(err)
 		}
 		_, spans := traced(t, limiter, policy)

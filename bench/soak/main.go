@@ -110,7 +110,7 @@ var (
 	ban      = core.Ban{Strikes: core.SlidingLog(1, time.Hour), First: time.Hour}.Named("banned")
 	few      = core.Concurrent(20, 2*time.Second).Named("few")
 	striking = core.Ban{Strikes: core.SlidingLog(5, time.Minute), First: time.Second}.Named("striking")
-	rates    = []core.Limit{
+	rates    = []core.Quota{
 		core.Leaky(100, core.PerSecond(20)), core.TokenBucket(100, core.PerSecond(20)), core.GCRA(100, core.PerSecond(20)),
 		core.FixedWindow(100, 5*time.Second), core.SlidingWindow(100, 5*time.Second), core.SlidingLog(100, 5*time.Second),
 		core.Shaping(100, core.PerSecond(1000)), core.Calendar(100_000, core.Daily("UTC")),

@@ -153,13 +153,12 @@ func TestResetOfEveryAlgorithm(t *testing.T) {
 		"fixed-window": "fixed-window 9, 1h", "sliding-window": "sliding-window 9, 1h", "sliding-log": "sliding-log 9, 1h",
 		"calendar": "calendar 9, month@3 Europe/Berlin", "concurrent": "concurrent 9, 1m", "ban": "ban 9, 1h, first 1h, factor 2, longest 1d, forget 1h",
 	} {
-		limit, err := core.ParseLimit(text)
+		limit, err := core.ParseLimit("mine: " + text)
 		if err != nil {
 			t.Fatal(err)
 		}
-		limit = limit.Named("mine")
-		if algorithm == "concurrent" {
-			if _, err := l.TryAcquire(t.Context(), algorithm, limit); err != nil {
+		if places, ok := limit.(core.Places); ok {
+			if _, err := l.TryAcquire(t.Context(), algorithm, places); err != nil {
 				t.Fatal(err)
 			}
 		} else {

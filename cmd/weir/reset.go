@@ -75,11 +75,11 @@ func limitsToReset(texts []string) ([]core.Limit, error) {
 	for _, text := range texts {
 		if _, isAlgorithm := examples[text]; !isAlgorithm && core.Leaky(1, core.PerSecond(1)).Named(text).Validate() == nil && text != "" {
 			for _, example := range slices.Sorted(maps.Values(examples)) {
-				limit, err := core.ParseLimit(example)
+				limit, err := core.ParseLimit(text + ": " + example)
 				if err != nil {
 					return nil, err
 				}
-				limits = append(limits, limit.Named(text))
+				limits = append(limits, limit)
 			}
 			continue
 		}
@@ -124,11 +124,11 @@ func limitOf(entry admin.Entry) (core.Limit, error) {
 	if limit, ok := entry.ParseLimit(); ok {
 		return limit, nil
 	}
-	limit, err := core.ParseLimit(examples[entry.Algorithm])
+	limit, err := core.ParseLimit(entry.Limit + ": " + examples[entry.Algorithm])
 	if err != nil || !entry.Named {
-		return core.Limit{}, fmt.Errorf("%q has a state under %s, which this version of weir does not know", entry.Key, entry.Limit)
+		return nil, fmt.Errorf("%q has a state under %s, which this version of weir does not know", entry.Key, entry.Limit)
 	}
-	return limit.Named(entry.Limit), nil
+	return limit, nil
 }
 
 func writeResets(w io.Writer, done []Reset) error {

@@ -68,7 +68,7 @@ func TestListOnEveryStore(t *testing.T) {
 				}
 				want[admin.Entry{
 					Key: check.Key, Limit: check.Limit.Name(), Algorithm: check.Limit.Algorithm(),
-					Named: check.Limit != check.Limit.Named(""), Shadow: check.Shadow,
+					Named: check.Limit.Identity() != check.Limit, Shadow: check.Shadow,
 				}] = true
 			}
 			for i := range 600 {
@@ -240,7 +240,7 @@ func TestDescribe(t *testing.T) {
 				core.FixedWindow(10, time.Hour), core.SlidingLog(10, 24*time.Hour), core.GCRA(10, core.PerSecond(1)).Named("api"),
 			}
 			for _, limit := range limits {
-				if _, err := l.AllowN(ctx, "key", limit, 8); err != nil {
+				if _, err := l.AllowN(ctx, "key", limit.(core.Quota), 8); err != nil {
 					t.Fatal(err)
 				}
 			}

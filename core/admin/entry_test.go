@@ -15,7 +15,7 @@ func TestParseLimitOfAnEntry(t *testing.T) {
 	}
 	l := core.New(core.NewMemory())
 	for _, limit := range limits {
-		if _, err := l.Charge(t.Context(), "user:1", limit, 1); err != nil && limit.Algorithm() != "concurrent" {
+		if _, err := l.Reserve(t.Context(), core.Check{Key: "user:1", Limit: limit}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -22,7 +22,7 @@ type Entry struct {
 	// Key is the caller's key. One that is too long to stand in a Redis key is known by
 	// its hash only: see Hashed.
 	Key string
-	// Limit is the name of the limit, as in [core.Limit.Name]; Algorithm is that of its
+	// Limit is the name of the limit, as in [core.Limit]; Algorithm is that of its
 	// algorithm. The numbers of a named limit are not in its keys, and so not known: see Named.
 	Limit, Algorithm string
 	// Named says that the limit was given its name, so that its numbers are not in it.
@@ -38,7 +38,7 @@ type Entry struct {
 func (e Entry) ParseLimit() (core.Limit, bool) {
 	p, ok := exact.ParseDerivedName(e.Limit)
 	if !ok || e.Named {
-		return core.Limit{}, false
+		return nil, false
 	}
 	limit, err := core.ParseLimit(p.String())
 	return limit, err == nil

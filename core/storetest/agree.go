@@ -18,7 +18,7 @@ import (
 // clocks that step back. [Run] does it with one store; with several, all of them
 // see the same histories.
 func Agree(t *testing.T, newStores ...Factory) {
-	agree := func(t *testing.T, drawLimits func(*rapid.T) []core.Limit) {
+	agree := func(t *testing.T, drawLimits func(*rapid.T) []core.Quota) {
 		stands := make([]*stand, len(newStores))
 		for i, newStore := range newStores {
 			stands[i] = newStand(t, newStore)
@@ -27,18 +27,18 @@ func Agree(t *testing.T, newStores ...Factory) {
 	}
 	for _, algorithm := range everyAlgorithm {
 		t.Run(algorithm, func(t *testing.T) {
-			agree(t, func(t *rapid.T) []core.Limit { return []core.Limit{drawLimit(t, algorithm)} })
+			agree(t, func(t *rapid.T) []core.Quota { return []core.Quota{drawLimit(t, algorithm)} })
 		})
 		t.Run(algorithm+" with changing numbers", func(t *testing.T) {
-			agree(t, func(t *rapid.T) []core.Limit { return drawVersions(t, algorithm) })
+			agree(t, func(t *rapid.T) []core.Quota { return drawVersions(t, algorithm) })
 		})
 	}
 	t.Run("mixes", func(t *testing.T) { agree(t, drawMixed) })
 }
 
 // drawMixed draws some limits, some of them with changing numbers.
-func drawMixed(t *rapid.T) []core.Limit {
-	var limits []core.Limit
+func drawMixed(t *rapid.T) []core.Quota {
+	var limits []core.Quota
 	for range rapid.IntRange(1, 3).Draw(t, "limits") {
 		algorithm := rapid.SampledFrom(everyAlgorithm).Draw(t, "algorithm")
 		if rapid.IntRange(0, 2).Draw(t, "named") == 0 {
@@ -53,17 +53,17 @@ func drawMixed(t *rapid.T) []core.Limit {
 // drawVersions draws a named limit and the numbers to which it changes: mostly to about the same, so that used units
 // still count. The windows of a named log are short, since no store needs to remember instants for a longer window after
 // they have left a shorter one.
-func drawVersions(t *rapid.T, algorithm string) []core.Limit {
-	valid := func(l core.Limit) bool {
+func drawVersions(t *rapid.T, algorithm string) []core.Quota {
+	valid := func(l core.Quota) bool {
 		return l.Validate() == nil && (algorithm != "sliding-log" || l.Rate().Period <= time.Minute && l.Capacity() <= mostLogged)
 	}
-	versions := []core.Limit{drawLimit(t, algorithm)}
+	versions := []core.Quota{drawLimit(t, algorithm)}
 	if first := &versions[0]; !valid(*first) {
 		*first = newLimit(algorithm, first.Capacity(), core.PerMinute(1))
 	}
 	for range rapid.IntRange(1, 2).Draw(t, "versions") {
 		before := versions[len(versions)-1]
-		versions = append(versions, rapid.Custom(func(t *rapid.T) core.Limit {
+		versions = append(versions, rapid.Custom(func(t *rapid.T) core.Quota {
 			scale := func(n int64, label string) int64 {
 				by := rapid.SampledFrom([][2]int64{{1, 1}, {1, 1}, {2, 1}, {1, 2}, {3, 7}, {10, 3}}).Draw(t, label)
 				return max(1, n/by[1]*by[0], n*by[0]/by[1])
@@ -72,7 +72,7 @@ func drawVersions(t *rapid.T, algorithm string) []core.Limit {
 			rate.Period = time.Duration(scale(int64(rate.Period), "period"))
 			if algorithm == "calendar" {
 				capacity := int(scale(int64(before.Capacity()), "capacity"))
-				return rapid.SampledFrom([]core.Limit{drawCalendar(t, capacity), resized(algorithm, before, capacity)}).Draw(t, "version")
+				return rapid.SampledFrom([]core.Quota{drawCalendar(t, capacity), resized(algorithm, before, capacity)}).Draw(t, "version")
 			}
 			if algorithm == "fixed-window" || algorithm == "sliding-window" || algorithm == "sliding-log" {
 				rate.Period = max(time.Microsecond, rate.Period.Truncate(time.Microsecond))
@@ -94,7 +94,7 @@ type history struct {
 	now    int64
 	back   time.Duration // how far the clock may still step back
 	keys   []string
-	limits []core.Limit
+	limits []core.Quota
 	last   core.Decision
 	// reserved are the charges that have not been settled.
 	reserved []reserved
@@ -110,7 +110,7 @@ type reserved struct {
 // mostBack bounds the steps back of one history, since stores keep states for them no longer.
 const mostBack = 20 * time.Minute
 
-func newHistory(t *rapid.T, stands []*stand, limits []core.Limit) *history {
+func newHistory(t *rapid.T, stands []*stand, limits []core.Quota) *history {
 	h := &history{stands: stands, model: newModel(), limits: limits, back: mostBack}
 	h.set(start.UnixMicro() + rapid.Int64Range(0, 3_000_000).Draw(t, "start"))
 	h.keys = []string{stands[0].key()}
@@ -118,7 +118,7 @@ func newHistory(t *rapid.T, stands []*stand, limits []core.Limit) *history {
 	// A store that spreads keys over servers may charge some of them, and give that
 	// back when another denies. The counts are the same, but the states have been
 	// rewritten, which a clock that steps back or new numbers would bring to light.
-	anyNamed := slices.ContainsFunc(limits, named)
+	anyNamed := slices.ContainsFunc(limits, func(l core.Quota) bool { return named(l) })
 	if !anyNamed && rapid.IntRange(0, 3).Draw(t, "spread") == 0 {
 		h.keys = append(h.keys, stands[0].key())
 		h.back = 0

@@ -52,7 +52,7 @@ type banHistory struct {
 
 	stands []*stand
 	ban    core.Ban
-	rate   core.Limit
+	rate   core.Quota
 	key    string
 	model  sentence
 	now    int64
@@ -117,7 +117,7 @@ func (h *banHistory) each(what string, do func(*stand) error) {
 func (h *banHistory) expect(what string, want core.Decision, ask func(*stand) core.Decision) {
 	for i, s := range h.stands {
 		got := ask(s)
-		if got.Limit = (core.Limit{}); got != want {
+		if got.Limit = nil; got != want {
 			h.Fatalf("%s of store %d under %s at %d: %+v, want %+v", what, i, h.ban, h.now, got, want)
 		}
 	}

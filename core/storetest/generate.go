@@ -46,7 +46,7 @@ var coarse = []struct {
 const mostLogged = 40
 
 // newLimit returns a limit of an algorithm; a window takes its length from rate.
-func newLimit(algorithm string, capacity int, rate core.Rate) core.Limit {
+func newLimit(algorithm string, capacity int, rate core.Rate) core.Quota {
 	switch algorithm {
 	case "leaky":
 		return core.Leaky(capacity, rate)
@@ -69,12 +69,12 @@ func newLimit(algorithm string, capacity int, rate core.Rate) core.Limit {
 }
 
 // of returns n events at once and, in the long run, in each period.
-func of(algorithm string, n int, period time.Duration) core.Limit {
+func of(algorithm string, n int, period time.Duration) core.Quota {
 	return newLimit(algorithm, n, core.Per(n, period))
 }
 
-func drawLimit(t *rapid.T, algorithm string) core.Limit {
-	return rapid.Custom(func(t *rapid.T) core.Limit {
+func drawLimit(t *rapid.T, algorithm string) core.Quota {
+	return rapid.Custom(func(t *rapid.T) core.Quota {
 		capacity := rapid.OneOf(rapid.SampledFrom(capacities), rapid.IntRange(1, 20)).Draw(t, "capacity")
 		if algorithm == "sliding-log" {
 			capacity = min(capacity, mostLogged)
@@ -91,7 +91,7 @@ func drawLimit(t *rapid.T, algorithm string) core.Limit {
 			capacity, rate = c.capacity, c.rate
 		}
 		return newLimit(algorithm, capacity, rate)
-	}).Filter(func(l core.Limit) bool { return l.Validate() == nil }).Draw(t, "limit")
+	}).Filter(func(l core.Quota) bool { return l.Validate() == nil }).Draw(t, "limit")
 }
 
 // drawCost draws a cost of at least one: small, about all there is, or too much.
@@ -156,7 +156,7 @@ func drawWait(t *rapid.T, d core.Decision) time.Duration {
 
 // use asks a limit at random for a while, as a background for the claim of a law. The clock ends at a random part of a
 // millisecond.
-func (s *stand) use(t *rapid.T, key string, l core.Limit) {
+func (s *stand) use(t *rapid.T, key string, l core.Quota) {
 	s.clock.now.Store(start.UnixMicro() + rapid.Int64Range(0, 2_000_000).Draw(t, "start"))
 	for range rapid.IntRange(0, 6).Draw(t, "requests before") {
 		d := s.allow(t, key, l, drawCost(t, l, "cost before"))

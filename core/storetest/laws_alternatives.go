@@ -108,8 +108,8 @@ func (s *stand) drawAlternatives(t *rapid.T) (checks []core.Check) {
 	for range rapid.IntRange(1, 3).Draw(t, "groups") {
 		var either []core.Check
 		for range rapid.IntRange(1, 3).Draw(t, "alternatives") {
-			l := rapid.Custom(func(t *rapid.T) core.Limit { return drawLimit(t, s.algorithm) }).
-				Filter(func(l core.Limit) bool { return numbersOf(l).tick == 1 }).Draw(t, "of a microsecond")
+			l := rapid.Custom(func(t *rapid.T) core.Quota { return drawLimit(t, s.algorithm) }).
+				Filter(func(l core.Quota) bool { return numbersOf(l).tick == 1 }).Draw(t, "of a microsecond")
 			c := drawLeaving(t, s.key(), l)
 			c.Headroom = min(c.Headroom, l.Capacity()-c.Cost)
 			either = append(either, c)

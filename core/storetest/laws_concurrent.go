@@ -37,13 +37,13 @@ var leases = []time.Duration{10 * time.Millisecond, 999_999 * time.Microsecond, 
 func neverMoreThanPlaces(t *testing.T, s *stand) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := concurrent(rapid.IntRange(1, 6).Draw(t, "n"), rapid.SampledFrom(leases).Draw(t, "lease"))
-		s.agreeOnPlaces(t, []core.Limit{l})
+		s.agreeOnPlaces(t, []core.Places{l})
 	})
 }
 
 func otherNumbersEvictNobody(t *testing.T, s *stand) {
 	rapid.Check(t, func(t *rapid.T) {
-		var versions []core.Limit
+		var versions []core.Places
 		for range rapid.IntRange(2, 4).Draw(t, "versions") {
 			versions = append(versions, concurrent(rapid.IntRange(1, 8).Draw(t, "n"), rapid.SampledFrom(leases).Draw(t, "lease")).Named("plan"))
 		}
@@ -51,7 +51,7 @@ func otherNumbersEvictNobody(t *testing.T, s *stand) {
 	})
 
 	key := s.key()
-	plan := func(n int, lease time.Duration) core.Limit { return concurrent(n, lease).Named("plan") }
+	plan := func(n int, lease time.Duration) core.Places { return concurrent(n, lease).Named("plan") }
 	check := func(n int) core.Check { return core.Check{Key: key, Limit: plan(n, time.Minute)} }
 	var all []*taken
 	for range 5 {
@@ -72,7 +72,7 @@ func otherNumbersEvictNobody(t *testing.T, s *stand) {
 
 // agreeOnPlaces compares a store with the model, at random, in which all holders have places under any
 // version of a limit.
-func (s *stand) agreeOnPlaces(t *rapid.T, versions []core.Limit) {
+func (s *stand) agreeOnPlaces(t *rapid.T, versions []core.Places) {
 	s.clock.now.Store(start.UnixMicro() + rapid.Int64Range(0, 2_000_000).Draw(t, "start"))
 	keys := []string{s.key(), s.key()}
 	models := map[string]*places{keys[0]: {}, keys[1]: {}}
@@ -219,7 +219,7 @@ func peekTakesNoPlace(t *testing.T, s *stand) {
 	check := core.Check{Key: s.key(), Limit: concurrent(2, time.Minute)}
 	for free := 2; free >= 0; free-- {
 		for range 3 {
-			d, look := s.peek(t, check.Key, check.Limit), s.allow(t, check.Key, check.Limit, 0)
+			d, look := s.peek(t, check.Key, check.Limit), s.allowAll(t, core.Check{Key: check.Key, Limit: check.Limit, Mode: core.Look})[0]
 			if d.Remaining != free || d.Allowed != (free > 0) || d.Token != 0 || d.Estimated != (free == 0) {
 				t.Fatalf("%d of 2 are free: %+v, token %d, estimated %t", free, answerOf(d), d.Token, d.Estimated)
 			}
@@ -257,7 +257,7 @@ func shadowPlaces(t *testing.T, s *stand) {
 }
 
 func resetGivesBack(t *testing.T, s *stand) {
-	for _, l := range []core.Limit{concurrent(3, time.Minute), concurrent(3, time.Minute).Named("plan")} {
+	for _, l := range []core.Places{concurrent(3, time.Minute), concurrent(3, time.Minute).Named("plan")} {
 		check := core.Check{Key: s.key(), Limit: l}
 		one, other := s.must(t, check), s.must(t, check)
 		before := s.reserve(t, check)
@@ -317,18 +317,11 @@ func keptPlacesWithoutSense(t *testing.T, s *stand) {
 	key, l, ctx := s.key(), concurrent(2, time.Minute), t.Context()
 	check := core.Check{Key: key, Limit: l}
 	for name, call := range map[string]func() error{
-		"Allow":       func() error { _, err := s.limiter.Allow(ctx, key, l); return err },
-		"AllowN":      func() error { _, err := s.limiter.AllowN(ctx, key, l, 2); return err },
-		"AllowAtMost": func() error { _, _, err := s.limiter.AllowAtMost(ctx, key, l, 2); return err },
-		"AllowAll":    func() error { _, err := s.limiter.AllowAll(ctx, check); return err },
+		"AllowAll": func() error { _, err := s.limiter.AllowAll(ctx, check); return err },
 		"a shadow": func() error {
 			_, err := s.limiter.AllowAll(ctx, core.Check{Key: key, Limit: l, Shadow: true})
 			return err
 		},
-		"Wait":   func() error { return s.limiter.Wait(ctx, key, l) },
-		"WaitN":  func() error { return s.limiter.WaitN(ctx, key, l, 2) },
-		"Charge": func() error { _, err := s.limiter.Charge(ctx, key, l, 1); return err },
-		"Refund": func() error { _, err := s.limiter.Refund(ctx, key, l, 1); return err },
 		"no place at all": func() error {
 			_, err := s.limiter.Reserve(ctx, core.Check{Key: key, Limit: concurrent(0, time.Minute)})
 			return err

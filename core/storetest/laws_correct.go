@@ -130,7 +130,7 @@ func settledOnce(t *testing.T, s *stand) {
 }
 
 func settledAcrossPlans(t *testing.T, s *stand) {
-	plan := func(n int) core.Limit { return of(s.algorithm, n, time.Hour).Named("plan") }
+	plan := func(n int) core.Quota { return of(s.algorithm, n, time.Hour).Named("plan") }
 	for _, test := range []struct{ before, after, used int }{{10, 100, 60}, {100, 10, 4}} {
 		key := s.key()
 		r := s.reserve(t, core.Check{Key: key, Limit: plan(test.before), Cost: 3})
@@ -155,7 +155,7 @@ func settlementsWithoutSense(t *testing.T, s *stand) {
 		"a negative refund":   failure(s.limiter.Refund(t.Context(), key, l, -1)),
 		"a negative charge":   failure(s.limiter.Charge(t.Context(), key, l, -1)),
 		"no key":              failure(s.limiter.Charge(t.Context(), "", l, 1)),
-		"no limit":            failure(s.limiter.Refund(t.Context(), key, core.Limit{}, 1)),
+		"no limit":            failure(s.limiter.Refund(t.Context(), key, core.Quota{}, 1)),
 		"too few real costs":  r.Settle(t.Context()),
 		"too many real costs": r.Settle(t.Context(), 0, 0),
 		"a negative cost":     r.Settle(t.Context(), -1),

@@ -50,7 +50,7 @@ func backIntoTheWindowBefore(t *testing.T, s *stand) {
 		{time.Minute, 30 * time.Second, 66 * time.Second, 10 * time.Second},
 		{time.Minute, 30 * time.Second, 66 * time.Second, 3 * time.Minute}, // behind both windows
 	} {
-		for _, l := range []core.Limit{core.SlidingWindow(1000, test.window), core.SlidingWindow(1000, test.window).Named("plan")} {
+		for _, l := range []core.Quota{core.SlidingWindow(1000, test.window), core.SlidingWindow(1000, test.window).Named("plan")} {
 			key, begin := s.key(), start.Truncate(test.window)
 			s.clock.now.Store(begin.Add(test.filled).UnixMicro())
 			s.allow(t, key, l, 1000)
@@ -130,7 +130,7 @@ func otherNames(t *testing.T, s *stand) {
 
 func namedKeepsUsed(t *testing.T, s *stand) {
 	key := s.key()
-	plan := func(n int) core.Limit { return of(s.algorithm, n, time.Hour).Named("plan") }
+	plan := func(n int) core.Quota { return of(s.algorithm, n, time.Hour).Named("plan") }
 	s.allow(t, key, plan(10), 7)
 	if d := s.allow(t, key, plan(20), 0); d.Remaining != 13 {
 		t.Errorf("7 of 10 used, and of 20 %d remain, want 13", d.Remaining)
@@ -146,14 +146,14 @@ func namedKeepsUsed(t *testing.T, s *stand) {
 	}
 }
 
-func (s *stand) passesAt(t *testing.T, key string, l core.Limit, n int, wait time.Duration) bool {
+func (s *stand) passesAt(t *testing.T, key string, l core.Quota, n int, wait time.Duration) bool {
 	early := s.peekAt(t, wait-tick(l), core.Check{Key: key, Limit: l, Cost: n})[0]
 	return !early.Allowed && s.peekAt(t, wait, core.Check{Key: key, Limit: l, Cost: n})[0].Allowed
 }
 
 func namedIsClamped(t *testing.T, s *stand) {
 	key := s.key()
-	plan := func(n int) core.Limit { return of(s.algorithm, n, time.Hour).Named("plan") }
+	plan := func(n int) core.Quota { return of(s.algorithm, n, time.Hour).Named("plan") }
 	s.allow(t, key, plan(20), 15)
 	d := s.allow(t, key, plan(10), 1) // writes the clamped state
 	if d.Allowed || d.Remaining != 0 {
@@ -169,7 +169,7 @@ func namedIsClamped(t *testing.T, s *stand) {
 
 func previousIsClamped(t *testing.T, s *stand) {
 	key := s.key()
-	plan := func(n int) core.Limit { return of(s.algorithm, n, time.Hour).Named("plan") }
+	plan := func(n int) core.Quota { return of(s.algorithm, n, time.Hour).Named("plan") }
 	s.allow(t, key, plan(10), 10)
 	s.wait(66 * time.Minute) // a tenth of the next window: nine tenths of the ten count
 	if d := s.allow(t, key, plan(4), 4); d.Allowed || d.Remaining != 0 {
@@ -228,7 +228,7 @@ func longerTellsWhen(t *testing.T, s *stand) {
 
 func previousFills(t *testing.T, s *stand) {
 	key := s.key()
-	plan := func(n int) core.Limit { return core.SlidingWindow(n, 3*time.Hour).Named("plan") }
+	plan := func(n int) core.Quota { return core.SlidingWindow(n, 3*time.Hour).Named("plan") }
 	s.clock.now.Store(start.Truncate(3 * time.Hour).UnixMicro())
 	s.allow(t, key, plan(9_001), 7_099)
 	s.wait(3*time.Hour + 144*time.Minute) // a fifth of them counts: 1,419.8
@@ -259,7 +259,7 @@ func shorterKeepsWindow(t *testing.T, s *stand) {
 		{core.Yearly("UTC", time.January), core.Every(time.Second), time.Date(2026, time.May, 10, 0, 20, 0, 0, time.UTC), time.Date(2027, time.January, 1, 0, 0, 0, 0, time.UTC)},
 		{core.Monthly("Europe/Berlin"), day, time.Date(2026, time.November, 10, 12, 20, 0, 0, time.UTC), time.Date(2026, time.November, 30, 23, 0, 0, 0, time.UTC)},
 	} {
-		plan := func(p core.Period) core.Limit { return core.Calendar(10, p).Named("plan") }
+		plan := func(p core.Period) core.Quota { return core.Calendar(10, p).Named("plan") }
 		key := s.key()
 		full := func(p core.Period) {
 			t.Helper()

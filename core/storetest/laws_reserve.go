@@ -28,7 +28,7 @@ var reserving = []law{
 }
 
 // hourly is a limit of which next to nothing comes back within a minute.
-func hourly(algorithm string) core.Limit { return of(algorithm, 10, 1000*time.Hour) }
+func hourly(algorithm string) core.Quota { return of(algorithm, 10, 1000*time.Hour) }
 
 func backAfterItsTime(t *testing.T, s *stand) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -240,7 +240,7 @@ func drainedUnderOtherNumbers(t *testing.T, s *stand) {
 	}
 	slow := newLimit(s.algorithm, 100, core.PerHour(1)).Named("plan")
 	fast := newLimit(s.algorithm, 100, core.PerSecond(100)).Named("plan")
-	for name, last := range map[string]core.Limit{
+	for name, last := range map[string]core.Quota{
 		"the first numbers again": slow, "third numbers": newLimit(s.algorithm, 100, core.PerHour(2)).Named("plan"),
 	} {
 		key := s.key()
@@ -397,7 +397,7 @@ func unchargedIsACondition(t *testing.T, s *stand) {
 }
 
 func nothingBackAfterReset(t *testing.T, s *stand) {
-	for _, l := range []core.Limit{of(s.algorithm, 10, time.Hour), of(s.algorithm, 10, time.Hour).Named("plan")} {
+	for _, l := range []core.Quota{of(s.algorithm, 10, time.Hour), of(s.algorithm, 10, time.Hour).Named("plan")} {
 		key := s.key()
 		before := s.reserve(t, core.Check{Key: key, Limit: l, Cost: 6})
 		s.wait(time.Microsecond)

@@ -24,16 +24,16 @@ func (s *stand) settleNow(t rapid.TB, settlements ...core.Settlement) {
 }
 
 // drawPlan draws a limit, or a named one and the numbers to which it changes.
-func drawPlan(t *rapid.T, algorithm string) []core.Limit {
+func drawPlan(t *rapid.T, algorithm string) []core.Quota {
 	if rapid.Bool().Draw(t, "named") {
 		return drawVersions(t, algorithm)
 	}
-	return []core.Limit{drawLimit(t, algorithm)}
+	return []core.Quota{drawLimit(t, algorithm)}
 }
 
 // drawSettlements charges some keys, and returns settlements of that, refunds, charges and raises. Several
 // may be about one state, and checks that were charged together share a settlement.
-func (s *stand) drawSettlements(t *rapid.T, keys []string, plan []core.Limit) []core.Settlement {
+func (s *stand) drawSettlements(t *rapid.T, keys []string, plan []core.Quota) []core.Settlement {
 	var drawn []core.Settlement
 	for range rapid.IntRange(1, 4).Draw(t, "settlements") {
 		check := core.Check{

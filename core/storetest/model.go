@@ -103,7 +103,7 @@ func (n numbers) same(other numbers) bool {
 // floor returns the beginning of the tick of an instant, in ticks.
 func (n numbers) floor(now int64) int64 { return now / n.tick }
 
-// named reports whether a limit has got a name by [core.Limit.Named].
+// named reports whether a limit has got a name by [core.Quota.Named].
 func named(l core.Limit) bool { return l.Identity().Capacity() == 0 }
 
 func identity(c core.Check) string {

@@ -26,12 +26,12 @@ var periods = []core.Period{
 }
 
 // drawCalendar draws a calendar limit.
-func drawCalendar(t *rapid.T, capacity int) core.Limit {
+func drawCalendar(t *rapid.T, capacity int) core.Quota {
 	return core.Calendar(capacity, rapid.SampledFrom(periods).Draw(t, "period"))
 }
 
 // resized returns a limit with another capacity.
-func resized(algorithm string, l core.Limit, capacity int) core.Limit {
+func resized(algorithm string, l core.Limit, capacity int) core.Quota {
 	if algorithm != "calendar" {
 		return newLimit(algorithm, capacity, l.Rate())
 	}

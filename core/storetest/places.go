@@ -9,7 +9,7 @@ import (
 )
 
 // concurrent returns a limit of n at once.
-func concurrent(n int, lease time.Duration) core.Limit { return core.Concurrent(n, lease) }
+func concurrent(n int, lease time.Duration) core.Places { return core.Concurrent(n, lease) }
 
 // acquire asks the store for places, and returns them if the call has passed.
 func (s *stand) acquire(t rapid.TB, checks ...core.Check) (decisions []core.Decision, all []*taken) {

@@ -93,9 +93,10 @@ func (s *stand) key() string {
 
 func (s *stand) wait(d time.Duration) { s.clock.now.Add(d.Microseconds()) }
 
+// allow is AllowN under a limit that has to be a quota.
 func (s *stand) allow(t rapid.TB, key string, l core.Limit, n int) core.Decision {
 	t.Helper()
-	d, err := s.limiter.AllowN(tContext(t), key, l, n)
+	d, err := s.limiter.AllowN(tContext(t), key, l.(core.Quota), n)
 	if err != nil {
 		t.Fatalf("AllowN(%q, %s, %d): %v", key, l, n, err)
 	}

@@ -121,11 +121,11 @@ func (e *fieldError) Error() string { return e.Text }
 func (a algorithm) parse(capacity, pace string) (core.Limit, error) {
 	capacity, pace = strings.TrimSpace(capacity), strings.TrimSpace(pace)
 	if _, err := core.ParseLimit(a.Name + " " + capacity + ", " + a.StandardPace()); err != nil {
-		return core.Limit{}, &fieldError{"capacity", fmt.Sprintf("%q is not a whole number from 1 to %d", capacity, mostCapacity)}
+		return nil, &fieldError{"capacity", fmt.Sprintf("%q is not a whole number from 1 to %d", capacity, mostCapacity)}
 	}
 	limit, err := core.ParseLimit(a.Name + " " + capacity + ", " + pace)
 	if err != nil {
-		return core.Limit{}, &fieldError{"pace", strings.TrimPrefix(err.Error(), "core: ")}
+		return nil, &fieldError{"pace", strings.TrimPrefix(err.Error(), "core: ")}
 	}
 	rate := limit.Rate()
 	recovery := rate.Period
@@ -134,11 +134,11 @@ func (a algorithm) parse(capacity, pace string) (core.Limit, error) {
 	}
 	switch {
 	case limit.Capacity() > mostCapacity:
-		return core.Limit{}, &fieldError{"capacity", fmt.Sprintf("the pictures have room for %d, not for %d", mostCapacity, limit.Capacity())}
+		return nil, &fieldError{"capacity", fmt.Sprintf("the pictures have room for %d, not for %d", mostCapacity, limit.Capacity())}
 	case recovery > longestRecovery:
-		return core.Limit{}, &fieldError{"pace", fmt.Sprintf("takes %v to recover, and the demo waits no longer than %v", recovery, longestRecovery)}
+		return nil, &fieldError{"pace", fmt.Sprintf("takes %v to recover, and the demo waits no longer than %v", recovery, longestRecovery)}
 	case recovery < shortestPeriod:
-		return core.Limit{}, &fieldError{"pace", fmt.Sprintf("recovers in %v, which is too quick to see: take at least %v", recovery, shortestPeriod)}
+		return nil, &fieldError{"pace", fmt.Sprintf("recovers in %v, which is too quick to see: take at least %v", recovery, shortestPeriod)}
 	}
 	return limit, nil
 }

@@ -34,7 +34,7 @@ func TestStateIsExact(t *testing.T) {
 					clock += step.Truncate(time.Microsecond)
 					level = math.Max(0, level-float64(step.Truncate(time.Microsecond))*float64(capacity)/float64(period))
 					for range rapid.IntRange(0, 3).Draw(t, "requests") {
-						decision, err := limiter.Allow(t.Context(), "key", limit)
+						decision, err := limiter.Allow(t.Context(), "key", limit.(core.Quota))
 						if err != nil {
 							t.Fatal(err)
 						}
@@ -44,7 +44,7 @@ func TestStateIsExact(t *testing.T) {
 							level++
 						}
 					}
-					decision, err := limiter.AllowN(t.Context(), "key", limit, 0)
+					decision, err := limiter.AllowN(t.Context(), "key", limit.(core.Quota), 0)
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -99,7 +99,7 @@ func TestStateIsExact(t *testing.T) {
 func TestRecordIsBounded(t *testing.T) {
 	clock := time.Duration(0)
 	limiter := core.New(core.NewMemory(core.WithClock(func() time.Time { return time.Unix(1e9, 0).Add(clock) })))
-	for _, limit := range []core.Limit{core.SlidingLog(3, time.Second), core.SlidingWindow(3, time.Second)} {
+	for _, limit := range []core.Quota{core.SlidingLog(3, time.Second), core.SlidingWindow(3, time.Second)} {
 		var kept record
 		for range 100 {
 			clock += 400 * time.Millisecond
@@ -119,7 +119,7 @@ func TestRecordIsBounded(t *testing.T) {
 
 func TestRecordThatMissesSomethingIsNotVerified(t *testing.T) {
 	limiter := core.New(core.NewMemory())
-	for _, limit := range []core.Limit{core.SlidingLog(3, time.Minute), core.SlidingWindow(3, time.Minute)} {
+	for _, limit := range []core.Quota{core.SlidingLog(3, time.Minute), core.SlidingWindow(3, time.Minute)} {
 		decision, err := limiter.Allow(t.Context(), "key", limit)
 		if err != nil {
 			t.Fatal(err)

@@ -287,7 +287,7 @@ func TestAnAnswerReservesMoreAsItGoes(t *testing.T) {
 }
 
 func TestAnAnswerIsCutAtTheBudget(t *testing.T) {
-	for _, limit := range []core.Limit{tokens, budget} {
+	for _, limit := range []core.Quota{tokens, budget} {
 		s := start(t, patience)
 		s.short()
 		if _, err := s.limiter.Charge(t.Context(), "user:alice", limit, limit.Capacity()-150); err != nil {

@@ -105,7 +105,7 @@ func (s server) asksAgain(t *testing.T) {
 func (s server) sweeps(t *testing.T) {
 	limits := s.table(t)
 	limiter := core.New(core.NewTableStore(limits))
-	for key, limit := range map[string]core.Limit{"user:42": core.FixedWindow(1, time.Hour), "user:7": core.FixedWindow(1, time.Millisecond)} {
+	for key, limit := range map[string]core.Quota{"user:42": core.FixedWindow(1, time.Hour), "user:7": core.FixedWindow(1, time.Millisecond)} {
 		if _, err := limiter.Allow(t.Context(), key, limit); err != nil {
 			t.Fatal(err)
 		}

@@ -210,9 +210,9 @@ func suiteOf[M any](adapter *Adapter[M]) *suite {
 }
 
 // short returns the package's own constructor, or one of newMiddleware and the limit.
-func short[M, N any](
+func short[M, N any, L core.Limit](
 	newMiddleware func(*core.Limiter, guard.Options, ...guard.Policy) M,
-	own func(*core.Limiter, int, N, ...keyfuncs.Func) M, limit func(int, N) core.Limit,
+	own func(*core.Limiter, int, N, ...keyfuncs.Func) M, limit func(int, N) L,
 ) func(*core.Limiter, int, N, ...keyfuncs.Func) middleware {
 	return func(l *core.Limiter, n int, per N, by ...keyfuncs.Func) middleware {
 		if own == nil {

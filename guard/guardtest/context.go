@@ -23,7 +23,7 @@ func plan(user any) core.Limit {
 	case "staff":
 		return core.Unlimited
 	}
-	return core.Limit{}
+	return nil
 }
 
 func testContext(t *testing.T, s *suite) {

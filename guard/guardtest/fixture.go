@@ -141,7 +141,7 @@ func (f *fixture) expectKeys(want ...string) {
 }
 
 // ten is the limit of the README: 10 at once, then one a second.
-func ten() core.Limit { return core.Leaky(10, core.PerSecond(1)) }
+func ten() core.Quota { return core.Leaky(10, core.PerSecond(1)) }
 
 // one admits a single request in a minute.
-func one() core.Limit { return core.FixedWindow(1, time.Minute).Named("one") }
+func one() core.Quota { return core.FixedWindow(1, time.Minute).Named("one") }

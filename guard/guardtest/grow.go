@@ -311,7 +311,7 @@ func testReserveForWithoutSense(t *testing.T, s *suite) {
 		}
 	}
 	for _, limit := range []core.Limit{core.Concurrent(5, time.Minute), core.Calendar(5, core.Daily("UTC"))} {
-		f, picked := s.fixture(t), reservedFor(core.Limit{}, 1, time.Minute)
+		f, picked := s.fixture(t), reservedFor(nil, 1, time.Minute)
 		picked.LimitFor = func(*http.Request) core.Limit { return limit }
 		got, after := answer(f.around(f.limited(picked)), ask(http.MethodGet, "/")), f.store.calls[len(f.store.calls)-1]
 		if got.StatusCode != http.StatusOK || after[0].ReserveFor != 0 {
@@ -326,7 +326,7 @@ func testReserveForJoined(t *testing.T, s *suite) {
 	} {
 		f := s.fixture(t)
 		byGlobal := func(ttl time.Duration) guard.Policy {
-			policy := reservedFor(core.Limit{}, 1, ttl) // two policies of one name need LimitFor
+			policy := reservedFor(nil, 1, ttl) // two policies of one name need LimitFor
 			policy.LimitFor = func(*http.Request) core.Limit { return hundred() }
 			return policy
 		}

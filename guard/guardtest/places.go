@@ -34,7 +34,7 @@ var placeCases = []testCase{
 }
 
 // desk is a limit of n at once, whose state is one for all clients.
-func desk(n int) core.Limit { return core.Concurrent(n, 30*time.Second).Named("desk") }
+func desk(n int) core.Places { return core.Concurrent(n, 30*time.Second).Named("desk") }
 
 func deskPolicy(n int) guard.Policy { return guard.Policy{Limit: desk(n), By: keyfuncs.Global} }
 

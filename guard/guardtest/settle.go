@@ -42,7 +42,7 @@ func (s *store) Settle(ctx context.Context, settlements []core.Settlement) error
 }
 
 // hundred admits a hundred units an hour.
-func hundred() core.Limit { return core.FixedWindow(100, time.Hour).Named("hundred") }
+func hundred() core.Quota { return core.FixedWindow(100, time.Hour).Named("hundred") }
 
 // settling is a site whose limiter settles by a function.
 func (f *fixture) settling(limit core.Limit, cost int, settle func(*http.Request, guard.Served) int, handler http.HandlerFunc) http.Handler {

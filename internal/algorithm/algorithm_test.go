@@ -30,7 +30,7 @@ func TestEveryAlgorithmIsKnown(t *testing.T) {
 		{limit: core.Calendar(1, core.Daily("UTC")), windowed: true, dated: true},
 	} {
 		known = append(known, test.limit.Algorithm())
-		for _, l := range []core.Limit{test.limit, test.limit.Named("name")} {
+		for _, l := range []core.Limit{test.limit} {
 			if algorithm.Holds(l) != test.holds || algorithm.Delays(l) != test.delays || algorithm.Windowed(l) != test.windowed ||
 				algorithm.Bans(l) != test.bans || algorithm.Dated(l) != test.dated {
 				t.Errorf("%s: holds %t, delays %t, windowed %t, bans %t, dated %t", l,

@@ -14,7 +14,7 @@ func TestClockSteps(t *testing.T) {
 	t.Parallel()
 	const capacity, window = 30, time.Minute
 	s := newSite(t)
-	for name, limit := range map[string]core.Limit{
+	for name, limit := range map[string]core.Quota{
 		"leaky":          core.Leaky(capacity, core.Per(capacity, window)),
 		"shaping":        core.Shaping(capacity, core.Per(capacity, window)),
 		"token bucket":   core.TokenBucket(capacity, core.Per(capacity, window)),

@@ -148,7 +148,7 @@ type asker struct {
 }
 
 // limitOf returns the limit of a round: each has another algorithm.
-func limitOf(round int) core.Limit {
+func limitOf(round int) core.Quota {
 	names := make([]string, 0, len(slow))
 	for name := range slow {
 		names = append(names, name)

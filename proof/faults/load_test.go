@@ -35,20 +35,20 @@ const (
 var discard = slog.New(slog.DiscardHandler)
 
 // slow are limits of which a test is too short for anything to be given back.
-var slow = map[string]func(capacity int) core.Limit{
-	"leaky":          func(n int) core.Limit { return core.Leaky(n, core.PerDay(1)) },
-	"shaping":        func(n int) core.Limit { return core.Shaping(n, core.PerDay(1)) },
-	"token bucket":   func(n int) core.Limit { return core.TokenBucket(n, core.PerDay(1)) },
-	"gcra":           func(n int) core.Limit { return core.GCRA(n, core.PerDay(1)) },
-	"fixed window":   func(n int) core.Limit { return core.FixedWindow(n, 365*24*time.Hour) },
-	"sliding window": func(n int) core.Limit { return core.SlidingWindow(n, 365*24*time.Hour) },
-	"sliding log":    func(n int) core.Limit { return core.SlidingLog(n, 365*24*time.Hour) },
+var slow = map[string]func(capacity int) core.Quota{
+	"leaky":          func(n int) core.Quota { return core.Leaky(n, core.PerDay(1)) },
+	"shaping":        func(n int) core.Quota { return core.Shaping(n, core.PerDay(1)) },
+	"token bucket":   func(n int) core.Quota { return core.TokenBucket(n, core.PerDay(1)) },
+	"gcra":           func(n int) core.Quota { return core.GCRA(n, core.PerDay(1)) },
+	"fixed window":   func(n int) core.Quota { return core.FixedWindow(n, 365*24*time.Hour) },
+	"sliding window": func(n int) core.Quota { return core.SlidingWindow(n, 365*24*time.Hour) },
+	"sliding log":    func(n int) core.Quota { return core.SlidingLog(n, 365*24*time.Hour) },
 }
 
 // account is what one key was told under one limit.
 type account struct {
 	key   string
-	limit core.Limit
+	limit core.Quota
 
 	admitted atomic.Int64 // units
 	unknown  atomic.Int64 // units of calls that failed and may have been charged

@@ -15,8 +15,8 @@ import (
 )
 
 // movedLimits are limits of a key whose slot moves: of each algorithm but for bans and places.
-func movedLimits() []core.Limit {
-	return []core.Limit{
+func movedLimits() []core.Quota {
+	return []core.Quota{
 		core.Leaky(100, core.PerDay(1)), core.TokenBucket(100, core.PerDay(1)), core.GCRA(100, core.PerDay(1)), core.Shaping(100, core.PerDay(1)),
 		core.FixedWindow(100, 240*time.Hour), core.SlidingWindow(100, 2400*time.Hour), core.SlidingLog(100, 24*time.Hour),
 		core.Calendar(100, core.Yearly("UTC", time.January)),
@@ -55,7 +55,7 @@ func useEveryVerb(t *testing.T, l *core.Limiter, key string) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	left := func(name string, limit core.Limit, want int) {
+	left := func(name string, limit core.Quota, want int) {
 		t.Helper()
 		if d, err := l.Peek(ctx, key, limit); err != nil || d.Remaining != want {
 			t.Errorf("%s: %d of %s are left, want %d: %v", name, d.Remaining, limit, want, err)
@@ -94,7 +94,7 @@ func useEveryVerb(t *testing.T, l *core.Limiter, key string) {
 }
 
 // reserveForATime reserves and settles under a limit of which so much is left.
-func reserveForATime(t *testing.T, l *core.Limiter, key string, limit core.Limit, left int) {
+func reserveForATime(t *testing.T, l *core.Limiter, key string, limit core.Quota, left int) {
 	t.Helper()
 	for _, cost := range []int{0, 7, 10} {
 		r, err := l.Reserve(t.Context(), core.Check{Key: key, Limit: limit, Cost: 7, ReserveFor: time.Hour})

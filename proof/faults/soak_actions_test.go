@@ -96,7 +96,7 @@ func (s *soak) wait(limiter *core.Limiter) {
 	if rand.N(2) == 0 {
 		time.AfterFunc(rand.N(5*time.Millisecond), cancel)
 	}
-	err := limiter.Wait(ctx, c.Key, c.Limit)
+	err := limiter.Wait(ctx, c.Key, c.Limit.(core.Quota))
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.waited++

@@ -25,7 +25,7 @@ const subjects = 24
 
 // plans are limits of all algorithms, some of them named, with the numbers that they
 // have in turn.
-var plans = [][]core.Limit{
+var plans = [][]core.Quota{
 	{core.Leaky(20, core.PerSecond(2))},
 	{core.Shaping(15, core.PerMinute(90))},
 	{core.TokenBucket(50, core.Per(7, 3*time.Second))},

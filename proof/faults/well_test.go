@@ -77,7 +77,7 @@ type verdicts struct {
 	err                     error
 }
 
-func (v *verdicts) ask(ctx context.Context, l *core.Limiter, key string, limit core.Limit) error {
+func (v *verdicts) ask(ctx context.Context, l *core.Limiter, key string, limit core.Quota) error {
 	d, err := l.Allow(ctx, key, limit)
 	switch {
 	case err != nil:

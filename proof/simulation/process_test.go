@@ -16,7 +16,7 @@ const lease = 5 * time.Second
 // rate is a limit that some calls have beside their places.
 var rate = core.Leaky(3, core.PerSecond(1)).Named("rate")
 
-func placesOf(n int) core.Limit { return core.Concurrent(n, lease).Named("places") }
+func placesOf(n int) core.Places { return core.Concurrent(n, lease).Named("places") }
 
 func isPlace(limit core.Limit) bool { return limit.Name() == "places" }
 
@@ -86,7 +86,7 @@ const (
 type work struct {
 	process *process
 	key     string
-	limit   core.Limit
+	limit   core.Places
 	cost    int
 	rated   bool // its call has a rate, too
 	waits   bool // it waits for its places, otherwise it tries

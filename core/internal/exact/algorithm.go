@@ -24,6 +24,19 @@ const (
 	end
 )
 
+// Kind says what a limit is about, and so which questions make sense of it.
+type Kind uint8
+
+// The kinds.
+const (
+	// Quota is what is counted over time.
+	Quota Kind = iota
+	// Places are places, which are taken and given back: the algorithm keeps a [Holder] for each.
+	Places
+	// Bans is who is banned: the events are strikes, which begin a ban. See [BanTerms].
+	Bans
+)
+
 // Count is how many algorithms there are. They are numbered from 1 to Count.
 const Count = int(end) - 1
 
@@ -37,8 +50,7 @@ var table = [end]struct {
 	slides     bool   // its window moves with the time, and never closes
 	delays     bool   // it delays the events that it admits
 	logs       bool   // it keeps an instant for each event that it admits
-	bans       bool   // its events are strikes, which fit unless a ban is in force
-	holds      bool   // it keeps a holder for each event that it admits, which gives its place back
+	kind       Kind   // what it is about
 	dated      bool   // a calendar cuts its windows
 	estimates  bool   // after a named limit's numbers have changed, a wait is an estimate
 }{
@@ -49,8 +61,8 @@ var table = [end]struct {
 	FixedWindow:   {name: "fixed-window", arithmetic: fixed{}, observed: 2, next: "window ends", windowed: true},
 	SlidingWindow: {name: "sliding-window", arithmetic: sliding{}, observed: 3, next: "next", windowed: true, slides: true, estimates: true},
 	SlidingLog:    {name: "sliding-log", arithmetic: logged{}, observed: 4, next: "next", windowed: true, slides: true, logs: true},
-	Concurrent:    {name: "concurrent", arithmetic: concurrent{}, observed: 4, next: "next lease ends", windowed: true, holds: true},
-	Ban:           {name: "ban", arithmetic: ban{}, observed: 4, next: "strike expires", windowed: true, bans: true},
+	Concurrent:    {name: "concurrent", arithmetic: concurrent{}, observed: 4, next: "next lease ends", windowed: true, kind: Places},
+	Ban:           {name: "ban", arithmetic: ban{}, observed: 4, next: "strike expires", windowed: true, kind: Bans},
 	Calendar:      {name: "calendar", arithmetic: dated{}, observed: 2, next: "window ends", windowed: true, dated: true},
 }
 
@@ -79,12 +91,15 @@ func (a Algorithm) Delays() bool { return table[a].delays }
 // themselves how much of a charge is left.
 func (a Algorithm) Logs() bool { return table[a].logs }
 
+// Kind returns what the algorithm is about.
+func (a Algorithm) Kind() Kind { return table[a].kind }
+
 // Holds reports whether the algorithm keeps a [Holder] for the places that it grants, until the holder gives them back or
 // its lease ends.
-func (a Algorithm) Holds() bool { return table[a].holds }
+func (a Algorithm) Holds() bool { return table[a].kind == Places }
 
 // Bans reports whether the algorithm's events are strikes, which begin a ban: see [BanTerms].
-func (a Algorithm) Bans() bool { return table[a].bans }
+func (a Algorithm) Bans() bool { return table[a].kind == Bans }
 
 // Dated reports whether a calendar cuts the windows of the algorithm, so that a limit has a period in place
 // of a length.
@@ -92,7 +107,7 @@ func (a Algorithm) Dated() bool { return table[a].dated }
 
 // Lists reports whether the states of the algorithm grow with each event, and so tell by themselves how much of a charge
 // is left.
-func (a Algorithm) Lists() bool { return table[a].logs || table[a].holds }
+func (a Algorithm) Lists() bool { return table[a].logs || table[a].kind == Places }
 
 // All returns the algorithms, in order.
 func All() iter.Seq[Algorithm] {

@@ -124,7 +124,7 @@ func newUnlimited() *Spec {
 func NewSpec(p Params, identity *Spec) *Spec {
 	s := &Spec{Params: p, arithmetic: table[p.Algorithm].arithmetic, identity: identity}
 	s.Units, s.problem = p.units()
-	s.Counted, s.Delayed = p.Algorithm != None && !p.Algorithm.Holds() && !p.Algorithm.Bans(), p.Algorithm.Delays()
+	s.Counted, s.Delayed = p.Algorithm != None && p.Algorithm.Kind() == Quota, p.Algorithm.Delays()
 	if identity == nil {
 		s.identity = s
 	}

@@ -57,10 +57,8 @@ func (f *Fallback) Observe(checks []core.Check, decisions []core.Decision) {
 	now := f.clock()
 	for i := range checks {
 		check, d := &checks[i], &decisions[i]
-		if check.Shadow || isToldBeside(checks, i) || d.Degraded || check.Limit == core.Unlimited {
-			continue
-		}
-		if algorithm.Holds(check.Limit) || algorithm.Bans(check.Limit) { // nobody knows when places are given back
+		quota, counts := check.Limit.(core.Quota) // nobody knows when places are given back
+		if !counts || check.Shadow || isToldBeside(checks, i) || d.Degraded || quota == core.Unlimited {
 			continue
 		}
 		key := stateKeyOf(check.Key, check.Limit)
@@ -68,7 +66,7 @@ func (f *Fallback) Observe(checks []core.Check, decisions []core.Decision) {
 			f.snapshots.Delete(key)
 			continue
 		}
-		f.snapshots.Set(key.kept(), snapshotOf(check.Limit, d, now))
+		f.snapshots.Set(key.kept(), snapshotOf(quota, d, now))
 	}
 }
 
@@ -91,30 +89,30 @@ func (f *Fallback) ObserveSettled(ctx context.Context, r *core.Reservation, chec
 	now, decisions := f.clock(), r.Decisions()
 	for i, cost := range costs {
 		check := &checks[i]
-		if check.Shadow || check.Mode == core.Condition || decisions[i].Waived || check.Limit == core.Unlimited ||
-			algorithm.Holds(check.Limit) || algorithm.Bans(check.Limit) {
+		quota, counts := check.Limit.(core.Quota)
+		if !counts || check.Shadow || check.Mode == core.Condition || decisions[i].Waived || quota == core.Unlimited {
 			continue
 		}
-		then := snapshotOf(check.Limit, &decisions[i], now-ago)
-		left := then.usedAt(now, check.Limit)
-		more := min(cost, check.Limit.Capacity()) - check.Units()
-		closed := left == 0 && then.used > 0 && algorithm.Windowed(check.Limit) // the window that was charged
+		then := snapshotOf(quota, &decisions[i], now-ago)
+		left := then.usedAt(now, quota)
+		more := min(cost, quota.Capacity()) - check.Units()
+		closed := left == 0 && then.used > 0 && algorithm.Windowed(quota) // the window that was charged
 		if more < 0 || more > 0 && !closed {
-			f.correct(ctx, check.Key, check.Limit, max(more, -left), now)
+			f.correct(ctx, check.Key, quota, max(more, -left), now)
 		}
 	}
 }
 
 // ObserveCharged tells that a key was charged n units more: [core.Limiter.Charge].
 func (f *Fallback) ObserveCharged(ctx context.Context, key string, limit core.Limit, n int) {
-	if limit != core.Unlimited {
-		f.correct(ctx, key, limit, min(n, limit.Capacity()), f.clock())
+	if quota, counts := limit.(core.Quota); counts && quota != core.Unlimited {
+		f.correct(ctx, key, quota, min(n, quota.Capacity()), f.clock())
 	}
 }
 
 // correct charges a key more units, or gives units back if more is negative: in its snapshot, or if it
 // has none, a part of them in this process's share.
-func (f *Fallback) correct(ctx context.Context, key string, limit core.Limit, more int, now time.Duration) {
+func (f *Fallback) correct(ctx context.Context, key string, limit core.Quota, more int, now time.Duration) {
 	if f.correctSnapshot(key, limit, more, now) {
 		return
 	}
@@ -132,7 +130,7 @@ func (f *Fallback) correct(ctx context.Context, key string, limit core.Limit, mo
 }
 
 // correctSnapshot corrects the snapshot of a key, and reports whether there is one.
-func (f *Fallback) correctSnapshot(key string, limit core.Limit, more int, now time.Duration) (found bool) {
+func (f *Fallback) correctSnapshot(key string, limit core.Quota, more int, now time.Duration) (found bool) {
 	f.snapshots.Update(stateKeyOf(key, limit).kept(), func(s snapshot, ok bool) (snapshot, bool) {
 		if found = ok; !ok {
 			return snapshot{}, false
@@ -163,7 +161,7 @@ func (f *Fallback) Peek(ctx context.Context, checks ...core.Check) ([]core.Decis
 // share returns a check about this process's share. A cost that exceeds the share takes all of it. A
 // headroom shrinks with the limit, rounded up, but leaves room for a cost that fits in the limit beside it.
 func (f *Fallback) share(check core.Check) core.Check {
-	share, capacity := check.Limit.Share(f.replicas), check.Limit.Capacity()
+	share, capacity := ShareOf(check.Limit, f.replicas), check.Limit.Capacity()
 	fits := check.Headroom <= capacity-check.Units()
 	if check.Cost <= capacity {
 		check.Cost = min(check.Cost, share.Capacity())
@@ -176,6 +174,17 @@ func (f *Fallback) share(check core.Check) core.Check {
 	}
 	check.Limit = share
 	return check
+}
+
+// ShareOf returns the share of a limit that one of several processes has. That of a ban is all of it.
+func ShareOf(limit core.Limit, replicas int) core.Limit {
+	switch limit := limit.(type) {
+	case core.Quota:
+		return limit.Share(replicas)
+	case core.Places:
+		return limit.Share(replicas)
+	}
+	return limit
 }
 
 // shares is the memory of a fallback as a store: asked about limits, it decides about their shares.
@@ -275,6 +284,10 @@ func (f *Fallback) hasSnapshot(checks []core.Check, places []int) bool {
 // startKey starts a key from its snapshot, if it has one. If that fails, the snapshot is kept. The lock
 // must be held.
 func (f *Fallback) startKey(ctx context.Context, check *core.Check, share core.Limit) (err error) {
+	quota, counts := share.(core.Quota)
+	if !counts {
+		return nil
+	}
 	key := stateKeyOf(check.Key, check.Limit)
 	last, ok := f.snapshots.Delete(key)
 	if !ok {
@@ -290,25 +303,25 @@ func (f *Fallback) startKey(ctx context.Context, check *core.Check, share core.L
 			})
 		}
 	}()
-	if err := f.own.Reset(ctx, check.Key, share); err != nil {
+	if err := f.own.Reset(ctx, check.Key, quota); err != nil {
 		return err
 	}
-	used := last.usedAt(f.clock(), share)
+	used := last.usedAt(f.clock(), quota)
 	if used == 0 {
 		return nil
 	}
-	_, err = f.own.AllowN(ctx, check.Key, share, min((used-1)/f.replicas+1, share.Capacity()))
+	_, err = f.own.AllowN(ctx, check.Key, quota, min((used-1)/f.replicas+1, quota.Capacity()))
 	return err
 }
 
 // snapshotOf returns what a decision about a limit says, which was made at an instant.
-func snapshotOf(limit core.Limit, d *core.Decision, at time.Duration) snapshot {
+func snapshotOf(limit core.Quota, d *core.Decision, at time.Duration) snapshot {
 	return snapshot{used: limit.Capacity() - d.Remaining, at: at, reset: at + d.ResetAfter}
 }
 
 // usedAt returns what is still used at a later instant, rounded up. A meter drains evenly. All of a
 // window counts until its end, since it is not known when its units were used.
-func (s *snapshot) usedAt(now time.Duration, limit core.Limit) int {
+func (s *snapshot) usedAt(now time.Duration, limit core.Quota) int {
 	left := s.reset - now
 	switch {
 	case left <= 0:
@@ -321,7 +334,7 @@ func (s *snapshot) usedAt(now time.Duration, limit core.Limit) int {
 
 // corrected returns the snapshot with another number of units used. A meter drains them at its pace
 // from now on. A window closes when it was to.
-func (s *snapshot) corrected(used int, now time.Duration, limit core.Limit) snapshot {
+func (s *snapshot) corrected(used int, now time.Duration, limit core.Quota) snapshot {
 	reset := s.reset
 	if !algorithm.Windowed(limit) {
 		pace := limit.Rate()

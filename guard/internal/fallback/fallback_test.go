@@ -336,7 +336,7 @@ func TestFallbackSettlesNoConditions(t *testing.T) {
 // Snapshots are kept apart as states are, and a long key takes no more room than a short one may.
 func TestFallbackTellsStatesApart(t *testing.T) {
 	long := strings.Repeat("x", 10_000)
-	stands := stateKeyOf(long, core.Limit{}).subject // must not be the key of anybody else
+	stands := stateKeyOf(long, core.Quota{}).subject // must not be the key of anybody else
 	keys := []string{"a", "b", long, long + "x", "y" + long, long[:longestSubject], long[:longestSubject+1], stands, stands[1:]}
 	limits := []core.Limit{
 		core.Leaky(10, core.PerHour(1)), core.Leaky(10, core.PerHour(2)), core.GCRA(10, core.PerHour(1)),

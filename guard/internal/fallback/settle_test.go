@@ -78,7 +78,7 @@ func TestFallbackIsNotCorrectedByWhatWasNotCharged(t *testing.T) {
 		{Key: "other", Limit: core.Leaky(10, core.PerHour(1)), Cost: 11},
 		{Key: "key", Limit: core.Leaky(10, core.PerHour(1)), Cost: 6, Shadow: true},
 	}
-	if _, err := limiter.AllowN(t.Context(), "key", checks[0].Limit, 4); err != nil {
+	if _, err := limiter.AllowN(t.Context(), "key", core.Leaky(10, core.PerHour(1)), 4); err != nil {
 		t.Fatal(err)
 	}
 	denied, err := limiter.Reserve(t.Context(), checks...)

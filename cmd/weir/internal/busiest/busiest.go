@@ -188,7 +188,7 @@ func (s *Sampler) count(row Row) {
 		s.sums[of] = sum
 	}
 	sum.Keys++
-	if row.Decision.Limit != (core.Limit{}) {
+	if row.Decision.Limit != nil {
 		sum.Known = true
 		if !row.Decision.Allowed {
 			sum.Denied++
@@ -199,7 +199,7 @@ func (s *Sampler) count(row Row) {
 // keep keeps a row in view, unless nothing is used.
 func (s *Sampler) keep(row Row) {
 	before, known := s.rows[row.Entry]
-	if row.Decision.Limit == (core.Limit{}) || row.Used() == 0 {
+	if row.Decision.Limit == nil || row.Used() == 0 {
 		delete(s.rows, row.Entry)
 		return
 	}

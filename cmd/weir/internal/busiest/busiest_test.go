@@ -14,7 +14,7 @@ import (
 
 var bucket = core.Leaky(100, core.PerSecond(1))
 
-func charge(t *testing.T, l *core.Limiter, key string, limit core.Limit, n int) {
+func charge(t *testing.T, l *core.Limiter, key string, limit core.Quota, n int) {
 	t.Helper()
 	if d, err := l.AllowN(t.Context(), key, limit, n); err != nil || !d.Allowed {
 		t.Fatalf("%s: %+v, %v", key, d, err)

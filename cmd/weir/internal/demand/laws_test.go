@@ -48,7 +48,7 @@ func needOf(instants []int64) *Key {
 }
 
 // denied asks a store in memory, at the same instants, and returns how many it denies.
-func denied(t *rapid.T, limit core.Limit, instants []int64) int {
+func denied(t *rapid.T, limit core.Quota, instants []int64) int {
 	var now time.Time
 	limiter := core.New(core.NewMemory(core.WithClock(func() time.Time { return now })))
 	defer limiter.Close()
@@ -72,7 +72,7 @@ func TestNeededBurstAdmitsAllAndOneLessDoesNot(t *testing.T) {
 		key := needOf(all)
 		rate := rapid.IntRange(0, RateCount-1).Draw(t, "rate")
 		need := key.Need(rate)
-		for _, limit := range []func(int, core.Rate) core.Limit{core.Leaky, core.TokenBucket, core.GCRA} {
+		for _, limit := range []func(int, core.Rate) core.Quota{core.Leaky, core.TokenBucket, core.GCRA} {
 			if n := denied(t, limit(need, Rates[rate]), all); n > 0 {
 				t.Fatalf("%s denies %d requests, and its burst is what the key needs", limit(need, Rates[rate]), n)
 			}

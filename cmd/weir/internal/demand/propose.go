@@ -13,7 +13,7 @@ type Cell struct {
 }
 
 // Limit returns the limit.
-func (c Cell) Limit() core.Limit { return core.Leaky(c.Burst, Rates[c.Rate]) }
+func (c Cell) Limit() core.Quota { return core.Leaky(c.Burst, Rates[c.Rate]) }
 
 // Recovers returns the time in which a bucket that is full runs empty.
 func (c Cell) Recovers() time.Duration { return time.Duration(c.Burst) * Interval(c.Rate) }

@@ -30,7 +30,7 @@ func traffic(t *rapid.T) []arrival.Arrival {
 }
 
 // decided asks a store in memory at the same instants: which requests are denied?
-func decided(t *rapid.T, limit core.Limit, all []arrival.Arrival) (denied uint64, keys map[string]uint64) {
+func decided(t *rapid.T, limit core.Quota, all []arrival.Arrival) (denied uint64, keys map[string]uint64) {
 	var now time.Time
 	limiter := core.New(core.NewMemory(core.WithClock(func() time.Time { return now })))
 	defer limiter.Close()

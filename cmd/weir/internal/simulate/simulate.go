@@ -106,7 +106,7 @@ func playable(d *policies.Document) (*policies.Document, []string) {
 			p := all[i]
 			p.FirstOf = replacePolicies(p.FirstOf)
 			p.MaxWait, p.Undelayed = 0, 0
-			if limit, err := core.ParseLimit(p.Limit); err == nil && c.Limits[p.Limit] == (core.Limit{}) && c.Plans[p.Limit] == nil {
+			if limit, err := core.ParseLimit(p.Limit); err == nil && c.Limits[p.Limit] == nil && c.Plans[p.Limit] == nil {
 				if other := replaced(limit); other != limit {
 					p.Limit = other.String()
 				}

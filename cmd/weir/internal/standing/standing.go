@@ -55,7 +55,7 @@ type of struct {
 func Compare(ctx context.Context, limiter *core.Limiter, changes policies.Changes, rows int) ([]Effect, error) {
 	all := make([]of, 0, len(changes))
 	for _, c := range changes {
-		if c.Before != (core.Limit{}) && c.After != (core.Limit{}) {
+		if c.Before != nil && c.After != nil {
 			all = append(all, of{c.Before, c.After, Effect{Was: c.Before.String(), Now: c.After.String(), Plan: c.Of == "plan"}})
 		}
 	}
