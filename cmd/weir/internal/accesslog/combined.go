@@ -29,7 +29,7 @@ var (
 // The user's name is the client's text, and is not in quotes: what it has of brackets is no syntax. Servers escape quotes in it, so the
 // timestamp is the one before the first quote that follows a bracket.
 func (c *combinedLines) Parse(line []byte, r *Record) error {
-	*r = Record{}
+	r.empty()
 	err := errNoTime
 	for from := 0; ; {
 		quote := bytes.IndexByte(line[from:], '"')

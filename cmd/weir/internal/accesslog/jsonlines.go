@@ -21,6 +21,7 @@ type jsonLines struct {
 	agent, own                                     names
 	whole                                          bool
 	values                                         []names
+	headerNames                                    map[string]string // canonical, by those of the log
 
 	scanner *scanner        // finds the values of names; nil if the whole line is needed, or a name is the place in a list
 	line    *fastjson.Value // the one that was parsed last, without a scanner
@@ -171,12 +172,11 @@ func (j *jsonLines) addAll(v *fastjson.Value, r *Record) {
 			if len(r.Header) == mostFields {
 				return
 			}
-			name, found := strings.CutPrefix(string(key), of.prefix)
-			if of.prefix == "request_" && (name == "" || name[0] < 'A' || name[0] > 'Z') {
+			logged, found := bytes.CutPrefix(key, []byte(of.prefix))
+			if !found || of.prefix == "request_" && (len(logged) == 0 || logged[0] < 'A' || logged[0] > 'Z') {
 				return // nginx' request_uri; Traefik's fields begin with a capital
 			}
-			name = http.CanonicalHeaderKey(strings.ReplaceAll(name, "_", "-"))
-			if found && name != "Host" && r.fieldOf(name) == nil {
+			if name := j.headerName(logged); name != "Host" && r.fieldOf(name) == nil {
 				r.addField(name, j.textOf(value))
 			}
 		})
@@ -186,9 +186,25 @@ func (j *jsonLines) addAll(v *fastjson.Value, r *Record) {
 	}
 }
 
+// headerName returns the canonical name of a field of a header. It remembers some, since a server writes the same ones in each line.
+func (j *jsonLines) headerName(logged []byte) string {
+	name, known := j.headerNames[string(logged)]
+	if known {
+		return name
+	}
+	name = http.CanonicalHeaderKey(strings.ReplaceAll(string(logged), "_", "-"))
+	if len(j.headerNames) < mostFields && len(logged) <= longestRemembered {
+		if j.headerNames == nil {
+			j.headerNames = make(map[string]string)
+		}
+		j.headerNames[string(logged)] = name
+	}
+	return name
+}
+
 // Parse implements Parser.
 func (j *jsonLines) Parse(line []byte, r *Record) error {
-	*r = Record{}
+	r.empty()
 	if j.large {
 		j.parser, j.line, j.text = fastjson.Parser{}, nil, nil // it keeps space for as many values as the line had
 	}

@@ -29,6 +29,9 @@ type Record struct {
 	Values  [][]byte
 }
 
+// empty makes the record a new one, and keeps the space of its slices.
+func (r *Record) empty() { *r = Record{Header: r.Header[:0], Values: r.Values[:0]} }
+
 // Field is a field of a request's header.
 type Field struct {
 	Name  string

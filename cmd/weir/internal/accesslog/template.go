@@ -253,7 +253,7 @@ var errTemplate = errors.New("the line is not in the format")
 
 // Parse implements Parser.
 func (t *templateLines) Parse(line []byte, r *Record) error {
-	*r = Record{}
+	r.empty()
 	if !t.match(line) {
 		return errTemplate
 	}

@@ -20,6 +20,9 @@ type maker struct {
 // peer returns the address of a request as net/http has it, with a port.
 func peer(logged *accesslog.Request) string {
 	address := logged.Address
+	if strings.IndexByte(address, ':') < 0 {
+		return strings.Trim(address, "[]") + ":1"
+	}
 	if _, _, err := net.SplitHostPort(address); err != nil {
 		address = net.JoinHostPort(strings.Trim(address, "[]"), "1")
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"net/http"
+	"net/netip"
 	"runtime"
 	"slices"
 	"strings"
@@ -185,8 +186,19 @@ func (s *Simulation) partOf(peer string) int {
 	if len(s.parts) == 1 {
 		return 0
 	}
+	return int(hashOf(peer) % uint64(len(s.parts)))
+}
+
+// hashOf returns the same hash for all addresses that share a key.
+func hashOf(peer string) uint64 {
+	if read, err := netip.ParseAddrPort(peer); err == nil {
+		if address := read.Addr().Unmap(); address.Is4() && !address.IsUnspecified() {
+			bytes := address.As4()
+			return maphash.Bytes(seed, bytes[:]) // most addresses are of IPv4, and need no key
+		}
+	}
 	key, _ := keyfuncs.RemoteIP(&http.Request{RemoteAddr: peer}) // it never fails
-	return int(maphash.String(seed, key) % uint64(len(s.parts)))
+	return maphash.String(seed, key)
 }
 
 // seed is that of the hashes of addresses.
