@@ -12,7 +12,7 @@ import (
 	"github.com/valyala/fastjson"
 )
 
-// jsonLines reads JSON lines: Caddy's, Traefik's, and those of a server whose log format is told to write JSON.
+// jsonLines reads JSON lines: Caddy's, Traefik's, and those of any server that is configured to log JSON.
 type jsonLines struct {
 	parser                                         fastjson.Parser
 	zone                                           *time.Location
@@ -25,7 +25,7 @@ type jsonLines struct {
 
 	scanner *scanner        // finds the values of names; nil if the whole line is needed, or a name is the place in a list
 	line    *fastjson.Value // the one that was parsed last, without a scanner
-	text    []byte          // what it says in numbers and words
+	text    []byte          // its numbers and words, as text
 
 	large bool // whether that line was a long one
 }
@@ -52,7 +52,7 @@ func pathsOf(paths ...string) (n names) {
 	return n
 }
 
-// find returns the value of the first path that has one, or nil. What other lines have does not matter.
+// find returns the value of the first path that has one, or nil. Each line is read by itself: the one before may have used another path.
 func (n *names) find(v *fastjson.Value) *fastjson.Value {
 	for _, path := range n.paths {
 		if found := v.Get(path...); found != nil {
@@ -105,7 +105,7 @@ func isNumber(name string) bool {
 	return err == nil
 }
 
-// get returns what the first of some names says that the line has, as text, and whether there is one.
+// get returns the value of the first of some names that the line has, as text, and whether there is one.
 func (j *jsonLines) get(n *names) (text []byte, found bool) {
 	if j.scanner == nil {
 		v := n.find(j.line)
@@ -306,7 +306,7 @@ func (j *jsonLines) textOf(v *fastjson.Value) []byte {
 		return j.textOf(v.Get("0"))
 	case fastjson.TypeNumber, fastjson.TypeTrue, fastjson.TypeFalse:
 		from := len(j.text)
-		j.text = v.MarshalTo(j.text) // if the space moves, what was written before stays where it is
+		j.text = v.MarshalTo(j.text) // if the space moves, earlier texts stay where they are
 		return j.text[from:len(j.text):len(j.text)]
 	case fastjson.TypeNull, fastjson.TypeObject:
 	}

@@ -77,7 +77,7 @@ func daysSince1970(year, month, day int64) int64 {
 // layouts are the forms of timestamps in JSON lines and of load balancers. Go reads a fraction of a second after each of them.
 var layouts = []string{time.RFC3339, "2006-01-02T15:04:05Z0700", "2006-01-02 15:04:05Z07:00", "2006-01-02 15:04:05 -0700"}
 
-// zoneless are those that do not name a zone.
+// zoneless are the layouts without a zone.
 var zoneless = []string{"2006-01-02T15:04:05", "2006-01-02 15:04:05", "2006/01/02 15:04:05"}
 
 // stamp reads a timestamp in text: microseconds since 1970, and whether it gives whole seconds only.
@@ -119,7 +119,7 @@ func rfc3339(text []byte) (instant int64, whole, ok bool) {
 	hour, ok4 := number(text[11:13])
 	minute, ok5 := number(text[14:16])
 	seconds, ok6 := number(text[17:19])
-	const sure = 28 // all months have so many days
+	const sure = 28 // every month has this day
 	if !ok1 || !ok2 || !ok3 || !ok4 || !ok5 || !ok6 || year < 1970 || month < 1 || month > 12 || day < 1 || hour > 23 || minute > 59 || seconds > 59 ||
 		day > sure && day > daysSince1970(year+month/12, month%12+1, 1)-daysSince1970(year, month, 1) {
 		return 0, false, false
@@ -202,7 +202,7 @@ func epoch(text []byte) (instant int64, whole, ok bool) {
 	return n*second + micros, !broken, ok || !broken
 }
 
-// clip returns what a message quotes of a line.
+// clip returns the part of a line that a message quotes.
 func clip(text []byte) []byte {
 	const most = 120
 	if len(text) > most {

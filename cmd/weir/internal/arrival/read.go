@@ -75,7 +75,7 @@ type cursor struct {
 	order   order
 	batches chan chan *batch
 	failed  error    // once batches is closed
-	ahead   []*batch // those that were looked at before their turn
+	ahead   []*batch // batches that were looked at before their turn
 	batch   *batch
 	next    int // the arrival in batch that is next
 	lines   int64
@@ -116,7 +116,7 @@ func (rd *reading) look(files []string) ([]*cursor, error) {
 func (rd *reading) head(name string) ([]byte, accesslog.Format, error) {
 	const (
 		enough = 64 << 10
-		most   = 16 // blocks: what stands in front may be unreadable
+		most   = 16 // blocks: the first ones may be unreadable
 	)
 	var unseen atomic.Int64
 	f, err := logfile.Open(name, &unseen)
@@ -188,7 +188,7 @@ func (rd *reading) work() {
 	}
 }
 
-// open begins to read a log, ahead of what is asked for. It reports false if that has no request.
+// open begins to read a log, some batches ahead. It reports false if the log has no request.
 func (rd *reading) open(c *cursor) (bool, error) {
 	f, err := logfile.Open(c.name, &rd.progress.Bytes)
 	if err != nil {
@@ -316,7 +316,7 @@ func (rd *reading) merge(waiting []*cursor) error {
 	return nil
 }
 
-// choose returns the log whose next request is the oldest, or -1, and the instant of the next request of the others.
+// choose returns the log with the oldest next request, or -1, and the instant of the next request of the others.
 func choose(open []*cursor) (oldest int, bound int64) {
 	oldest, bound = -1, math.MaxInt64
 	first := int64(math.MaxInt64)

@@ -6,8 +6,8 @@ import (
 	"github.com/weir-go/ratelimit/cmd/weir/internal/logfile"
 )
 
-// A stock keeps batches and blocks for the next reader. A sync.Pool would lose them at each garbage collection, and what takes their place
-// makes the next collection come sooner.
+// A stock keeps batches and blocks for the next reader. A sync.Pool would lose them at each garbage collection, and new ones would
+// make the next collection come sooner.
 type stock struct {
 	most int // of either
 

@@ -1,4 +1,4 @@
-// Package simulate says what policies would have done to the requests of a log: it has the guard decide each of them at its instant, with the
+// Package simulate says which requests of a log policies would have denied: it has the guard decide each of them at its instant, with the
 // arithmetic of the store.
 package simulate
 
@@ -21,7 +21,7 @@ import (
 	"github.com/weir-go/ratelimit/policies"
 )
 
-// Options say what the program would tell the policies.
+// Options have the values that the program would give the policies.
 type Options struct {
 	// Names are the key functions of the program that return a value of the log: the number of that among [accesslog.Options].Values.
 	Names map[string]int
@@ -36,7 +36,7 @@ type Options struct {
 // Simulation replays requests. It is an [arrival.Sink] for arrivals with their requests, and must not be used concurrently.
 //
 // Where no limit counts the requests of several addresses together, some goroutines decide at the same time, each about the addresses of its
-// own. What they have decided is counted in the order of the log, so the result is that of one goroutine.
+// own. Their decisions are counted in the order of the log, so the result is that of one goroutine.
 type Simulation struct {
 	parts   []*part
 	waiting []arrived
@@ -70,8 +70,8 @@ func New(d *policies.Document, o Options) (*Simulation, error) {
 	return s, nil
 }
 
-// playable returns the document with what a log can tell: a queue that shapes traffic denies as a leaky bucket does, so nobody has to wait, and
-// limits of what is in progress are left out. The notes say so.
+// playable returns the document as far as a log can replay it: a queue that shapes traffic denies as a leaky bucket does, without a wait, and
+// limits of requests in progress are left out. The notes say so.
 func playable(d *policies.Document) (*policies.Document, []string) {
 	shaped, concurrent := false, false
 	replaced := func(limit core.Limit) core.Limit {
@@ -112,7 +112,7 @@ func playable(d *policies.Document) (*policies.Document, []string) {
 					p.Limit = other.String()
 				}
 			}
-			// What has always room needs no more fields, some of which do not go with it.
+			// A limit that always has room needs no more fields, some of which do not go with it.
 			unlimited := func(p policies.Policy) bool { return p.Limit == "unlimited" || c.Limits[p.Limit] == core.Unlimited }
 			if unlimited(p) || slices.ContainsFunc(p.FirstOf, unlimited) {
 				p = policies.Policy{Name: p.Name, Match: p.Match, Limit: "unlimited", Key: p.Key}
@@ -160,7 +160,7 @@ const (
 	mostParts, leastKeys = 16, 50_000
 )
 
-// arrived is a request, and what was decided about it.
+// arrived is a request, and the decision about it.
 type arrived struct {
 	instant int64
 	logged  *accesslog.Request
@@ -204,7 +204,7 @@ func hashOf(peer string) uint64 {
 // seed is that of the hashes of addresses.
 var seed = maphash.MakeSeed()
 
-// decide has the parts decide about the requests that wait, and counts what they have decided.
+// decide has the parts decide about the requests that wait, and counts their decisions.
 func (s *Simulation) decide() {
 	var running sync.WaitGroup
 	for number, p := range s.parts[1:] {
