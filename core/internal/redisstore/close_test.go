@@ -19,14 +19,14 @@ import (
 // that is given back, is cut off.
 func TestCloseDrainsWhatIsNoCheck(t *testing.T) {
 	for name, c := range map[string]struct {
-		held  string // what the server takes its time for
+		held  string // a word of what the server takes its time for
 		begin func(context.Context, *Store) error
 	}{
 		"a settlement": {"settle", func(ctx context.Context, r *Store) error {
 			return r.Settle(ctx, correction("key", hourly, -5))
 		}},
 		"a reset": {"reset", func(ctx context.Context, r *Store) error { return r.Reset(ctx, "key", []*exact.Spec{hourly}) }},
-		"what a denied call gives back": {"settle", func(ctx context.Context, r *Store) error {
+		"what a denied call gives back": {"n0000000000000000", func(ctx context.Context, r *Store) error {
 			asked, err := decide(ctx, r, call.Check{Key: "key", Spec: hourly, Units: 1}, call.Check{Key: "full", Spec: hourly, Units: 1})
 			if err == nil && (!asked.Checks[0].Fits || asked.Checks[1].Fits) {
 				err = errors.New("want a denial by the second limit")
