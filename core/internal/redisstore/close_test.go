@@ -12,7 +12,6 @@ import (
 
 	"github.com/weir-go/ratelimit/core/internal/call"
 	"github.com/weir-go/ratelimit/core/internal/exact"
-	"github.com/weir-go/ratelimit/core/internal/failure"
 )
 
 // Close returns when all has ended that was begun before: no settlement, and no charge
@@ -64,7 +63,7 @@ func TestCloseDrainsWhatIsNoCheck(t *testing.T) {
 					t.Error("Close has not waited")
 				default:
 				}
-				if err := c.begin(t.Context(), r); !errors.Is(err, failure.ErrClosed) {
+				if err := c.begin(t.Context(), r); !errors.Is(err, call.ErrClosed) {
 					t.Errorf("begun after Close: %v", err)
 				}
 				close(release)
@@ -111,10 +110,10 @@ func TestServerThatIsFoundAfterClose(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := r.serverAt(clientAt(t, "10.0.0.1:6379", answer))
-	if err := s.checks.Do(t.Context(), s.checks.NewCall()); !errors.Is(err, failure.ErrClosed) {
+	if err := s.checks.Do(t.Context(), s.checks.NewCall()); !errors.Is(err, call.ErrClosed) {
 		t.Errorf("a check after Close: %v", err)
 	}
-	if err := s.settlements.Do(t.Context(), s.settlements.NewCall()); !errors.Is(err, failure.ErrClosed) {
+	if err := s.settlements.Do(t.Context(), s.settlements.NewCall()); !errors.Is(err, call.ErrClosed) {
 		t.Errorf("a settlement after Close: %v", err)
 	}
 }

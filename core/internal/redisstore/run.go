@@ -16,7 +16,7 @@ type run struct {
 }
 
 // mostSlow is the most keys of a script run for settlements, or for reservations with an end, unless one request has more. Redis
-// serves nobody else during a run, and such a key takes several times as long as a check.
+// serves no other client during a run, and such a key takes several times as long as a check.
 const mostSlow = 16
 
 var slowTasks = []script.Task{script.Settle, script.Close, script.Reserve}

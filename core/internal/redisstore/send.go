@@ -8,7 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/weir-go/ratelimit/core/internal/batch"
-	"github.com/weir-go/ratelimit/core/internal/failure"
+	"github.com/weir-go/ratelimit/core/internal/call"
 	"github.com/weir-go/ratelimit/core/internal/script"
 )
 
@@ -62,7 +62,7 @@ func (r *Store) parts(failed run, err error) bool {
 		r.unpackable.Store(true)
 		return true
 	}
-	return !failed.does.Settles() && kindOf(err) == failure.OutOfMemory // nothing was charged, and a denial needs no memory
+	return !failed.does.Settles() && kindOf(err) == call.OutOfMemory // nothing was charged, and a denial needs no memory
 }
 
 // packs reports whether requests about different keys may share a script run.

@@ -7,7 +7,6 @@ import (
 
 	"github.com/weir-go/ratelimit/core/internal/call"
 	"github.com/weir-go/ratelimit/core/internal/exact"
-	"github.com/weir-go/ratelimit/core/internal/holder"
 )
 
 // Request is a call, or a list of corrections, in the words of a script.
@@ -71,10 +70,10 @@ func (r *Request) nameOf(h exact.Holder, waits *call.Waiter) any {
 	}
 	w := &r.names[len(r.names)-1]
 	if waits == nil {
-		w.text = holder.AppendName(w.text[:0], h)
+		w.text = call.AppendHolderName(w.text[:0], h)
 		return w
 	}
-	w.text = append(holder.AppendName(append(w.text[:0], '?'), h), ' ')
+	w.text = append(call.AppendHolderName(append(w.text[:0], '?'), h), ' ')
 	w.text = append(strconv.AppendInt(w.text, max(0, waits.Age), 10), ' ')
 	w.text = append(strconv.AppendInt(w.text, waits.Since, 10), ' ')
 	w.text = append(w.text, waits.ID...)
