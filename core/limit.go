@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/weir-go/ratelimit/core/internal/exact"
-	"github.com/weir-go/ratelimit/core/internal/specs"
 )
 
 // Limit is an algorithm with its numbers: an immutable, comparable value. Two limits are equal (==) if their kinds and
@@ -83,7 +82,7 @@ type Bans struct{ limit }
 
 // limit has what all kinds have in common.
 type limit struct {
-	spec *exact.Spec // one for all equal limits, see package specs; nil in a zero limit
+	spec *exact.Spec // one for all equal limits, see exact.SpecOf; nil in a zero limit
 }
 
 // limitOf returns the limit with a spec, of the kind of its algorithm.
@@ -106,7 +105,7 @@ func limitWith(p exact.Params) limit {
 	case exact.Unlimited.Params:
 		return Unlimited.limit
 	}
-	return limit{specs.Of(p)}
+	return limit{exact.SpecOf(p)}
 }
 
 // known returns the limit's spec, which is exact.Zero for a zero limit.

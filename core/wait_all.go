@@ -8,9 +8,7 @@ import (
 
 	"github.com/weir-go/ratelimit/core/internal/call"
 	"github.com/weir-go/ratelimit/core/internal/exact"
-	"github.com/weir-go/ratelimit/core/internal/failure"
-	"github.com/weir-go/ratelimit/core/internal/lines"
-	"github.com/weir-go/ratelimit/core/internal/queue"
+	"github.com/weir-go/ratelimit/core/internal/wait"
 )
 
 // WaitAll is [Limiter.Reserve] that waits until the call passes, as [Limiter.Wait] does: for places of [Concurrent]
@@ -26,9 +24,9 @@ import (
 // with a larger plan or less headroom from a place. For the turn of a [Shaping] limit, call [Reservation.Wait]
 // afterwards.
 //
-// Lines for places extend over all processes that share a Redis. Lines of other limits belong to one process: each
-// process asks when the limit has recovered, and the first to ask is served. [Limiter.Wait] has an order over processes
-// for one limit.
+// The lines extend over all processes that share a Redis, as those of [Limiter.Wait] do, in one order with it. So for limits
+// without places, there is none with [Lease] or among alternatives, and the first try of a call heeds only the calls of its own
+// process.
 //
 // With a [LimitedError] there may be a reservation, too, which holds nothing: its Decisions are the latest answer
 // to the call. It is nil if the call was never made, because others were before it all the time.
@@ -81,6 +79,7 @@ type waitedCall struct {
 	placesOnly bool      // see WithPlacesOnly
 
 	denied  *Reservation   // the latest answer, which is a denial; nil: it was never made
+	ranked  ranked         // among the calls of other processes that wait for the same rate
 	waiters []*call.Waiter // the registrations under which the checks ask just now, if they do
 	lines   []uint64       // the lines of these waiters
 }
@@ -92,17 +91,17 @@ type lineKey struct {
 }
 
 type (
-	lineClass = lines.Class[lineKey]
-	lineLack  = lines.Lack[lineKey]
+	lineClass = wait.Class[lineKey]
+	lineLack  = wait.Lack[lineKey]
 )
 
 // poll returns how long after a denial the first of a line asks again. If the store tells the waiters their turns, the
 // poll covers a lost message.
 func (l *Limiter) poll(attempt int) time.Duration {
 	if l.wakes != nil && l.wakes.Listening() {
-		return queue.Rarely()
+		return wait.Rarely()
 	}
-	return queue.Backoff(attempt)
+	return wait.Backoff(attempt)
 }
 
 // keyOfLine returns the key of the lines in which waiters for the units of a check stand.
@@ -132,7 +131,9 @@ func (q *waitedCall) wait(ctx context.Context, tries bool) (*Reservation, error)
 	if err != nil {
 		return q.answer(err)
 	}
+	due := q.early(lacks)
 	w := l.lines.Join(q.arrived, lacks)
+	q.publish(w, lacks, due)
 	r, err := q.stand(ctx, w)
 	if err != nil {
 		q.leave(w, nil)
@@ -193,7 +194,7 @@ func (q *waitedCall) behind(ctx context.Context, tries bool) (lacks []lineLack, 
 }
 
 // stand waits for the call's turns, and asks at each, until it passes.
-func (q *waitedCall) stand(ctx context.Context, w *lines.Waiter[lineKey]) (*Reservation, error) {
+func (q *waitedCall) stand(ctx context.Context, w *wait.Waiter[lineKey]) (*Reservation, error) {
 	var over <-chan time.Time
 	if !q.until.IsZero() {
 		timer := time.NewTimer(time.Until(q.until))
@@ -206,7 +207,7 @@ func (q *waitedCall) stand(ctx context.Context, w *lines.Waiter[lineKey]) (*Rese
 		case <-ctx.Done():
 			return nil, gaveUp(ctx)
 		case <-q.limiter.open.Done():
-			return nil, failure.ErrClosed
+			return nil, call.ErrClosed
 		case <-over:
 			select {
 			case <-w.Turn(): // in the same moment: the answer decides
@@ -226,26 +227,26 @@ func (q *waitedCall) stand(ctx context.Context, w *lines.Waiter[lineKey]) (*Rese
 		case !q.until.IsZero() && !time.Now().Before(q.until):
 			return nil, q.deny(time.Time{})
 		}
+		due := q.early(lacks)
 		q.limiter.lines.Denied(w, lacks)
+		q.publish(w, lacks, due)
 	}
 }
 
 // ask makes the call. It returns a reservation that has passed, or the limits that have denied it, or an error, which is
 // a [LimitedError] if no wait helps. A waiter is registered for the lines in which it stands; w is nil for a call that
 // has just come.
-func (q *waitedCall) ask(ctx context.Context, w *lines.Waiter[lineKey]) (r *Reservation, lacks []lineLack, err error) {
+func (q *waitedCall) ask(ctx context.Context, w *wait.Waiter[lineKey]) (r *Reservation, lacks []lineLack, err error) {
 	checks := q.next()
 	q.register(w, checks)
-	err = unlessPanicked(func() (err error) {
-		r, err = q.limiter.reserve(ctx, checks, q.waiters)
-		return err
-	})
-	if err != nil {
-		if ctx.Err() != nil {
-			err = gaveUp(ctx)
-		}
+	if !q.leaveRoom(ctx, w, checks) {
+		lacks, err = q.yield(ctx, w)
+		return nil, lacks, err
+	}
+	if r, err = q.reserve(ctx, checks, q.waiters); err != nil {
 		return nil, nil, err
 	}
+	q.takeRoom(r)
 	if q.denied != nil {
 		r.takeShadows(q.denied)
 	}
@@ -272,12 +273,25 @@ func (q *waitedCall) ask(ctx context.Context, w *lines.Waiter[lineKey]) (r *Rese
 			return nil, nil, q.deny(lack.At)
 		}
 	}
+	q.schedule(r, lacks)
 	return nil, lacks, nil
+}
+
+// reserve makes a call of the waiter.
+func (q *waitedCall) reserve(ctx context.Context, checks []Check, waiters []*call.Waiter) (r *Reservation, err error) {
+	err = unlessPanicked(func() (err error) {
+		r, err = q.limiter.reserve(ctx, checks, waiters)
+		return err
+	})
+	if err != nil && ctx.Err() != nil {
+		err = gaveUp(ctx)
+	}
+	return r, err
 }
 
 // register prepares the waiters of the checks, one for the places of each line in which the call stands. A store
 // registers them if it denies the call.
-func (q *waitedCall) register(w *lines.Waiter[lineKey], checks []Check) {
+func (q *waitedCall) register(w *wait.Waiter[lineKey], checks []Check) {
 	l := q.limiter
 	if w == nil || l.wakes == nil {
 		return
@@ -314,8 +328,8 @@ func (q *waitedCall) keepRegistered() {
 	q.waiters = nil
 }
 
-// leave takes the call out of its lines: see [lines.Lines.Leave].
-func (q *waitedCall) leave(w *lines.Waiter[lineKey], more func(lineClass) int) {
+// leave takes the call out of its lines: see [wait.Lines.Leave].
+func (q *waitedCall) leave(w *wait.Waiter[lineKey], more func(lineClass) int) {
 	l := q.limiter
 	if l.wakes == nil {
 		l.lines.Leave(w, more)
@@ -328,6 +342,7 @@ func (q *waitedCall) leave(w *lines.Waiter[lineKey], more func(lineClass) int) {
 		}
 	}
 	l.lines.Leave(w, more)
+	l.leaveRank(q.ranked.line)
 	for i, line := range stood {
 		var own *call.Waiter
 		if more == nil && q.waiters != nil { // the call was left, or has failed
