@@ -130,7 +130,7 @@ func placesInOrder(t *testing.T, client redis.UniversalClient, all []*core.Limit
 }
 
 // unitsInOrder wants the units of a key to go to whichever of three limiters came first. Until all wait time makes but a small step
-// from one to the next, less than a unit takes.
+// from one to the next, less than a unit takes. The second one waits with WaitAll, for the units of another limit, too.
 func unitsInOrder(t *testing.T, client redis.UniversalClient, key string, limit core.Limit) {
 	t.Helper()
 	const step = 150 * time.Millisecond
@@ -152,6 +152,11 @@ func unitsInOrder(t *testing.T, client redis.UniversalClient, key string, limit 
 		waitingFor(t, client, prefix, key, limit, want)
 		steps.Store(int64(want))
 	}, func(l *core.Limiter) (func(), error) {
+		if l == all[1] {
+			checks := []core.Check{{Key: key + " of all", Limit: core.GCRA(100, core.PerSecond(1))}, {Key: key, Limit: limit, Cost: limit.Capacity()}}
+			_, err := l.WaitAll(t.Context(), checks)
+			return func() {}, err
+		}
 		return func() {}, l.WaitN(t.Context(), key, limit, limit.Capacity())
 	}, func() {
 		now := time.Now()

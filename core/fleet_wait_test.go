@@ -28,6 +28,7 @@ type crowdWork struct {
 	URL, Prefix     string
 	Workers, Places int
 	Rate            string // a limit for which the workers wait, instead of places
+	All             bool   // with WaitAll
 	Hold            time.Duration
 	From, To        time.Time
 }
@@ -64,6 +65,13 @@ func beCrowd(text string) int {
 			return fail(err)
 		}
 		take = func() (func(), error) { return func() {}, limiter.Wait(ctx, "key", limit) }
+		if work.All {
+			checks := []core.Check{{Key: "key", Limit: limit}, {Key: "key", Limit: core.TokenBucket(10_000, core.PerSecond(10_000))}}
+			take = func() (func(), error) {
+				_, err := limiter.WaitAll(ctx, checks)
+				return func() {}, err
+			}
+		}
 	}
 	time.Sleep(time.Until(work.From))
 	var mu sync.Mutex
@@ -224,12 +232,15 @@ func TestWaitersForARateAreServedInOrder(t *testing.T) {
 		limit   core.Limit
 		pace    time.Duration
 		workers []int // of each process
+		all     bool  // they wait with WaitAll
 	}{
-		"two processes":           {core.GCRA(2, core.PerSecond(50)), 20 * time.Millisecond, []int{5, 5}},
-		"one of ten workers":      {core.Leaky(2, core.PerSecond(50)), 20 * time.Millisecond, []int{1, 9}},
-		"ten processes":           {core.TokenBucket(5, core.PerSecond(100)), 10 * time.Millisecond, []int{3, 3, 3, 3, 3, 3, 3, 3, 3, 3}},
-		"two processes, crowded":  {core.GCRA(50, core.PerSecond(1000)), time.Millisecond, []int{100, 300}},
-		"a pace slower than that": {core.Leaky(1, core.PerSecond(3)), time.Second / 3, []int{2, 1}},
+		"two processes":            {core.GCRA(2, core.PerSecond(50)), 20 * time.Millisecond, []int{5, 5}, false},
+		"one of ten workers":       {core.Leaky(2, core.PerSecond(50)), 20 * time.Millisecond, []int{1, 9}, false},
+		"ten processes":            {core.TokenBucket(5, core.PerSecond(100)), 10 * time.Millisecond, []int{3, 3, 3, 3, 3, 3, 3, 3, 3, 3}, false},
+		"two processes, crowded":   {core.GCRA(50, core.PerSecond(1000)), time.Millisecond, []int{100, 300}, false},
+		"a pace slower than that":  {core.Leaky(1, core.PerSecond(3)), time.Second / 3, []int{2, 1}, false},
+		"calls of one of ten":      {core.Leaky(2, core.PerSecond(50)), 20 * time.Millisecond, []int{1, 9}, true},
+		"calls of three processes": {core.TokenBucket(5, core.PerSecond(50)), 20 * time.Millisecond, []int{2, 4, 6}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for attempt := 1; ; attempt++ {
@@ -243,7 +254,7 @@ func TestWaitersForARateAreServedInOrder(t *testing.T) {
 				works, prefix := make([]crowdWork, len(c.workers)), redistest.Prefix(t)
 				for i, n := range c.workers {
 					works[i] = crowdWork{
-						URL: redistest.Shared(t).URL(), Prefix: prefix, Workers: n, Rate: c.limit.String(), From: from, To: to,
+						URL: redistest.Shared(t).URL(), Prefix: prefix, Workers: n, Rate: c.limit.String(), All: c.all, From: from, To: to,
 					}
 				}
 				reports := runCrowd(t, works)

@@ -25,6 +25,8 @@ const (
 type ranks struct {
 	opened atomic.Uint64
 	byLine sync.Map // of queueKeys
+
+	ofLines sync.Map // the lineRanks of lines, by their numbers in package lines
 }
 
 // ofQueue tells the number of a queue from that of a line of package lines.

@@ -26,9 +26,9 @@ import (
 // with a larger plan or less headroom from a place. For the turn of a [Shaping] limit, call [Reservation.Wait]
 // afterwards.
 //
-// Lines for places extend over all processes that share a Redis. Lines of other limits belong to one process: each
-// process asks when the limit has recovered, and the first to ask is served. [Limiter.Wait] has an order over processes
-// for one limit.
+// The lines extend over all processes that share a Redis, as those of [Limiter.Wait] do, in one order with it. So for limits
+// without places, there is none with [Lease] or among alternatives, and the first try of a call heeds only the calls of its own
+// process.
 //
 // With a [LimitedError] there may be a reservation, too, which holds nothing: its Decisions are the latest answer
 // to the call. It is nil if the call was never made, because others were before it all the time.
@@ -81,6 +81,7 @@ type waitedCall struct {
 	placesOnly bool      // see WithPlacesOnly
 
 	denied  *Reservation   // the latest answer, which is a denial; nil: it was never made
+	ranked  ranked         // among the calls of other processes that wait for the same rate
 	waiters []*call.Waiter // the registrations under which the checks ask just now, if they do
 	lines   []uint64       // the lines of these waiters
 }
@@ -132,7 +133,9 @@ func (q *waitedCall) wait(ctx context.Context, tries bool) (*Reservation, error)
 	if err != nil {
 		return q.answer(err)
 	}
+	due := q.early(lacks)
 	w := l.lines.Join(q.arrived, lacks)
+	q.publish(w, lacks, due)
 	r, err := q.stand(ctx, w)
 	if err != nil {
 		q.leave(w, nil)
@@ -226,7 +229,9 @@ func (q *waitedCall) stand(ctx context.Context, w *lines.Waiter[lineKey]) (*Rese
 		case !q.until.IsZero() && !time.Now().Before(q.until):
 			return nil, q.deny(time.Time{})
 		}
+		due := q.early(lacks)
 		q.limiter.lines.Denied(w, lacks)
+		q.publish(w, lacks, due)
 	}
 }
 
@@ -236,16 +241,14 @@ func (q *waitedCall) stand(ctx context.Context, w *lines.Waiter[lineKey]) (*Rese
 func (q *waitedCall) ask(ctx context.Context, w *lines.Waiter[lineKey]) (r *Reservation, lacks []lineLack, err error) {
 	checks := q.next()
 	q.register(w, checks)
-	err = unlessPanicked(func() (err error) {
-		r, err = q.limiter.reserve(ctx, checks, q.waiters)
-		return err
-	})
-	if err != nil {
-		if ctx.Err() != nil {
-			err = gaveUp(ctx)
-		}
+	if !q.leaveRoom(ctx, w, checks) {
+		lacks, err = q.yield(ctx, w)
+		return nil, lacks, err
+	}
+	if r, err = q.reserve(ctx, checks, q.waiters); err != nil {
 		return nil, nil, err
 	}
+	q.takeRoom(r)
 	if q.denied != nil {
 		r.takeShadows(q.denied)
 	}
@@ -272,7 +275,20 @@ func (q *waitedCall) ask(ctx context.Context, w *lines.Waiter[lineKey]) (r *Rese
 			return nil, nil, q.deny(lack.At)
 		}
 	}
+	q.schedule(r, lacks)
 	return nil, lacks, nil
+}
+
+// reserve makes a call of the waiter.
+func (q *waitedCall) reserve(ctx context.Context, checks []Check, waiters []*call.Waiter) (r *Reservation, err error) {
+	err = unlessPanicked(func() (err error) {
+		r, err = q.limiter.reserve(ctx, checks, waiters)
+		return err
+	})
+	if err != nil && ctx.Err() != nil {
+		err = gaveUp(ctx)
+	}
+	return r, err
 }
 
 // register prepares the waiters of the checks, one for the places of each line in which the call stands. A store
@@ -328,6 +344,7 @@ func (q *waitedCall) leave(w *lines.Waiter[lineKey], more func(lineClass) int) {
 		}
 	}
 	l.lines.Leave(w, more)
+	l.leaveRank(q.ranked.line)
 	for i, line := range stood {
 		var own *call.Waiter
 		if more == nil && q.waiters != nil { // the call was left, or has failed

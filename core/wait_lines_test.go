@@ -264,24 +264,55 @@ func TestResetServesThoseWhoWait(t *testing.T) {
 		l := New(NewMemory())
 		defer l.Close()
 		rate, place := Leaky(1, PerHour(1)), Concurrent(1, time.Minute)
-		if _, err := l.Allow(t.Context(), "key", rate); err != nil {
-			t.Fatal(err)
+		for _, key := range []string{"key", "other"} {
+			if _, err := l.Allow(t.Context(), key, rate); err != nil {
+				t.Fatal(err)
+			}
 		}
 		if _, err := l.Acquire(t.Context(), "key", place); err != nil {
 			t.Fatal(err)
 		}
-		ended := make(chan error, 2)
+		ended := make(chan error, 3)
 		go func() { ended <- l.Wait(t.Context(), "key", rate) }()
 		go func() { _, err := l.Acquire(t.Context(), "key", place); ended <- err }()
+		go func() { _, err := l.WaitAll(t.Context(), []Check{{Key: "other", Limit: rate}}); ended <- err }()
 		time.Sleep(time.Second)
 		began := time.Now()
-		if err := l.Reset(t.Context(), "key", rate, place); err != nil {
+		if err := errors.Join(l.Reset(t.Context(), "key", rate, place), l.Reset(t.Context(), "other", rate)); err != nil {
 			t.Fatal(err)
 		}
-		for range 2 {
+		for range 3 {
 			if err := <-ended; err != nil || time.Since(began) != 0 {
 				t.Errorf("%v after %v", err, time.Since(began))
 			}
 		}
 	})
+}
+
+// Calls that wait for a rate use all of it, however little of it recovers in a round trip or how much.
+func TestCallsThatWaitForARateUseIt(t *testing.T) {
+	for _, perRoundTrip := range []int{1, 20} {
+		synctest.Test(t, func(t *testing.T) {
+			l := New(&slow{Store: NewMemory()})
+			defer l.Close()
+			limit := TokenBucket(100, Per(perRoundTrip, roundTrip))
+			ctx, cancel := context.WithTimeout(t.Context(), 200*roundTrip)
+			defer cancel()
+			var served atomic.Int64
+			var group sync.WaitGroup
+			for range 300 {
+				group.Go(func() {
+					for ctx.Err() == nil {
+						if _, err := l.WaitAll(ctx, []Check{{Key: "key", Limit: limit}, {Key: "key", Limit: Leaky(1000, Per(100, roundTrip))}}); err == nil {
+							served.Add(1)
+						}
+					}
+				})
+			}
+			group.Wait()
+			if want := int64(100 + 200*perRoundTrip); served.Load() < want*9/10 {
+				t.Errorf("%d were served, want nearly %d", served.Load(), want)
+			}
+		})
+	}
 }

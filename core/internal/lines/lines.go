@@ -67,7 +67,7 @@ type line[K comparable] struct {
 	asking   []*Waiter[K] // waiters that do
 	credit   int          // how many of them may ask now
 	later    int          // how many may ask when the answer to an asking waiter is there; it goes first if it is denied
-	at       time.Time    // no waiter asks before
+	at       time.Time    // no waiter asks before; zero: others make room, and it is not known when
 	attempts int          // denials since the latest grant or Wake
 	poll     time.Time    // when the first one asks at the latest; zero: not worked out yet
 	timer    *time.Timer
@@ -171,7 +171,7 @@ func (l *Lines[K]) Leave(w *Waiter[K], more func(Class[K]) int) {
 			n.credit++
 		case more == nil:
 		case !n.at.IsZero():
-			n.credit, n.attempts = max(n.credit, 1), 0 // the next one is told when
+			n.credit, n.attempts = max(n.credit, more(n.Class)-len(n.asking), 1), 0 // one at least: it is told when
 		default:
 			n.credit, n.attempts = max(n.credit, more(n.Class)), 0
 		}
@@ -375,6 +375,9 @@ func (n *line[K]) remove(w *Waiter[K]) {
 // woken lets the first of the line ask. Its answer says how many more may.
 func (n *line[K]) woken() {
 	n.later = 1
+	if !n.at.IsZero() {
+		n.at = time.Now()
+	}
 	if n.attempts = 0; len(n.asking) == 0 {
 		n.settle()
 	}

@@ -77,16 +77,21 @@ func (q *queue[K, Q, G, D]) tellOthers() {
 	}
 }
 
-// before returns how many units the older first waiters of other processes want, and whether one of them came long
-// before. q is locked.
-func (q *queue[K, Q, G, D]) before(w *waiter[Q, G]) (units int, far bool) {
-	for _, other := range q.standing.others {
-		if other.Came.Before(w.came) {
+// Before returns how many units the first waiters of other processes want that came before an instant, and whether one of
+// them came long before.
+func Before(others []Other, came time.Time) (units int, far bool) {
+	for _, other := range others {
+		if other.Came.Before(came) {
 			units += other.Units
-			far = far || w.came.Sub(other.Came) > slack
+			far = far || came.Sub(other.Came) > slack
 		}
 	}
 	return units, far
+}
+
+// before is Before for a waiter. q is locked.
+func (q *queue[K, Q, G, D]) before(w *waiter[Q, G]) (units int, far bool) {
+	return Before(q.standing.others, w.came)
 }
 
 // lead returns the part of a wait for the first waiter's request after which the worker publishes the waiter again,
