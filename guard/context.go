@@ -21,7 +21,7 @@ import (
 // change once the request has been decided about.
 //
 // A request that meets a Guard takes one allocation for it: there is room in it for the outcome of a plain request, and for the
-// values of its fields. What few requests need is somewhere else.
+// values of its fields. Parts that few requests need are elsewhere.
 type requestContext struct {
 	context.Context //nolint:containedctx // it is one, on top of that which the request came with
 
@@ -44,7 +44,7 @@ type requestContext struct {
 	leastCosts  atomic.Pointer[leastCosts] // that limiters further inside want; nil: none
 	form        *multipart.Form            // whose files are removed when the request ends, or nil
 	ownProxy    *mistakes.OwnProxy         // while the key of a ban is read
-	routeTold   *string                    // the route that the key functions were told; nil: nobody looks
+	routeTold   *string                    // the route that the key functions were told, or nil
 	spent       atomic.Int64               // that Spend was told; of the outermost limiter alone
 	readsKeys   bool                       // the functions of policies and lists are being called
 	asksRoute   bool                       // one of them has asked for the route

@@ -73,7 +73,7 @@ func (g *generation) decidePlain(v *Verdict) {
 	g.tell(v, &e)
 }
 
-// orAnonymous returns what stands in for a key that a request does not have.
+// orAnonymous returns the key of a request, or the anonymous key in place of a missing one.
 func orAnonymous(r *http.Request, key string, err error) (string, error) {
 	if errors.Is(err, keyfuncs.ErrNoKey) || err == nil && key == "" {
 		return keyfuncs.Anonymous(r)

@@ -113,7 +113,7 @@ func (w draft11) appendQuota(b []byte, p *Policy) []byte {
 	return w.partitions.appendTo(appendBurst(b, limit, q), p.Key)
 }
 
-// kind is what the effective window of a policy depends on, besides its decision.
+// kind is the part of a limit on which the effective window depends.
 type kind struct{ holds, dated bool }
 
 func kindOf(limit core.Limit) kind { return kind{algorithm.Holds(limit), algorithm.Dated(limit)} }
