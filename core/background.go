@@ -8,8 +8,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/weir-go/ratelimit/core/internal/background"
-	"github.com/weir-go/ratelimit/core/internal/failure"
+	"github.com/weir-go/ratelimit/core/internal/call"
+	"github.com/weir-go/ratelimit/core/internal/wait"
 )
 
 // laterSettlement is a reservation that is to be settled, with its real costs.
@@ -42,12 +42,12 @@ func (l *Limiter) settleLater(list ...laterSettlement) {
 // backlog has the reservations to settle in the background. Places have a backlog of their own, so that nothing else
 // delays them.
 type backlog struct {
-	places, others background.Work[laterSettlement]
+	places, others wait.Work[laterSettlement]
 }
 
 // init sets how the backlog of a limiter is settled.
 func (b *backlog) init(l *Limiter) {
-	for _, w := range [...]*background.Work[laterSettlement]{&b.places, &b.others} {
+	for _, w := range [...]*wait.Work[laterSettlement]{&b.places, &b.others} {
 		w.Do, w.Lost = settleAll, l.reportLost
 		w.Final = func(err error) bool { return FailureOf(err) == Closed }
 	}
@@ -80,30 +80,30 @@ func (r *Reservation) placesOnly() bool {
 }
 
 // errBacklog is the error of a settlement for which the background has no room.
-var errBacklog = failure.Unsent(Overloaded, "core: %d settlements wait in the background already", background.Room)
+var errBacklog = call.Unsent(Overloaded, "core: %d settlements wait in the background already", wait.WorkRoom)
 
 // settleAll settles some reservations of one limiter in one call. With an error, it returns those certainly not settled,
 // and how many may have been.
 //
 //nolint:contextcheck,nolintlint // a caller that has left does not stop it; seen where it is called
-func settleAll(list []background.Item[laterSettlement]) (left []background.Item[laterSettlement], unknown int, err error) {
+func settleAll(list []wait.Item[laterSettlement]) (left []wait.Item[laterSettlement], unknown int, err error) {
 	limiter := list[0].Value.of.limiter
-	return background.Join(list, func(one *laterSettlement) []Settlement {
+	return wait.DoTogether(list, func(one *laterSettlement) []Settlement {
 		one.own = new(settlements)
 		_ = one.of.settlements(one.own, one.costs) // an error says that it was settled before
 		return one.own.list
 	}, func(all []Settlement) error {
 		return unlessPanicked(func() error { return limiter.settle(context.Background(), all) })
-	}, func(one *laterSettlement, first int, err error) background.Outcome {
-		err = failure.Part(err, first, len(one.own.list))
+	}, func(one *laterSettlement, first int, err error) wait.Outcome {
+		err = call.PartOfError(err, first, len(one.own.list))
 		one.of.note(one.own, err)
 		switch {
 		case err == nil:
-			return background.Done
+			return wait.Done
 		case one.of.ledger.settled:
-			return background.Unknown
+			return wait.Uncertain
 		}
-		return background.Again
+		return wait.Again
 	})
 }
 

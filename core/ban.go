@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/weir-go/ratelimit/core/internal/exact"
-	"github.com/weir-go/ratelimit/core/internal/validity"
 )
 
 // Ban keeps a key out for a while when it has had too many strikes, such as five wrong passwords, and for longer
@@ -130,7 +129,7 @@ func (l *Limiter) Ban(ctx context.Context, key string, ban Ban, d time.Duration,
 	if err := ban.Validate(); err != nil {
 		return err
 	}
-	if err := validity.BanByHand(d, reason); err != nil {
+	if err := validateBan(d, reason); err != nil {
 		return err
 	}
 	check := checkOf(key, ban.Limit(), 0)

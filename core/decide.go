@@ -7,7 +7,6 @@ import (
 
 	"github.com/weir-go/ratelimit/core/internal/call"
 	"github.com/weir-go/ratelimit/core/internal/exact"
-	"github.com/weir-go/ratelimit/core/internal/holder"
 )
 
 // ownStore is a store of this package around an inner store, which knows specs and no limits.
@@ -87,7 +86,7 @@ func (c *Call) takeInside() *inside {
 		}
 		if own.ReserveFor > 0 || own.Spec.Algorithm.Holds() {
 			if made.holder == (exact.Holder{}) {
-				made.holder = holder.New()
+				made.holder = call.NewHolder()
 			}
 			own.Holder = made.holder
 		}

@@ -1,12 +1,11 @@
 package core
 
 import (
+	"fmt"
 	"math"
 	"time"
 
-	"github.com/weir-go/ratelimit/core/internal/call"
 	"github.com/weir-go/ratelimit/core/internal/exact"
-	"github.com/weir-go/ratelimit/core/internal/validity"
 )
 
 // Never is the RetryAfter of a check that no wait can help, because its cost, or its cost and its
@@ -91,7 +90,19 @@ const (
 	OnDenial
 )
 
-func (m Mode) String() string { return validity.Mode(m).String() }
+func (m Mode) String() string {
+	switch m {
+	case Charge:
+		return "Charge"
+	case Condition:
+		return "Condition"
+	case Look:
+		return "Look"
+	case OnDenial:
+		return "OnDenial"
+	}
+	return fmt.Sprintf("Mode(%d)", uint8(m))
+}
 
 // Units returns how many units a check asks for: its Cost, or 1 where that is 0, and none if it only
 // looks.
@@ -130,93 +141,6 @@ func checkOf(key string, limit Limit, n int) Check {
 		c.Mode = Look
 	}
 	return c
-}
-
-// validateKept returns the reason why a call makes no sense if its charges are never given back.
-func validateKept(checks []Check) error {
-	for i := range checks {
-		if c := &checks[i]; c.Mode == Charge && c.Limit.spec != nil && c.Limit.spec.Algorithm.Holds() {
-			return invalid("core: the places of %s have to be given back: use Acquire, TryAcquire, Do or Reserve", c.Limit)
-		} else if c.ReserveFor > 0 && c.Mode == Charge {
-			return invalid("core: units reserved for %v have to be settled: use Reserve", c.ReserveFor)
-		}
-	}
-	return validate(checks)
-}
-
-// mostChecks is the greatest number of checks in a call: Redis decides them in about a millisecond, and serves no other
-// command meanwhile.
-const mostChecks = 256
-
-// validate returns the reason why a call makes no sense, or nil.
-func validate(checks []Check) error {
-	if len(checks) == 0 {
-		return invalid("core: a call needs at least one check")
-	}
-	if len(checks) > mostChecks {
-		return invalid("core: a call of %d checks is longer than %d: split it", len(checks), mostChecks)
-	}
-	for i := range checks {
-		if !checks[i].plain() {
-			own := written(checks, i)
-			if err := own.Validate(i); err != nil {
-				return err
-			}
-		}
-		if len(checks) > fewChecks {
-			continue
-		}
-		for j := range checks[:i] {
-			if sameState(&checks[i], &checks[j]) { //nolint:gosec // both are in the list
-				if err := validateTogether(checks, j, i); err != nil {
-					return err
-				}
-			}
-		}
-	}
-	if len(checks) <= fewChecks {
-		return nil
-	}
-	return validateMany(checks)
-}
-
-// fewChecks is how many checks of a call are compared with each other; more of them are looked up.
-const fewChecks = 16
-
-// validateMany returns the reason why checks of a call do not go together, each of which makes sense.
-func validateMany(checks []Check) (err error) {
-	state := func(i int) exact.Key {
-		return exact.Key{Subject: checks[i].Key, Identity: checks[i].Limit.spec.Identity()}
-	}
-	call.Pairs(len(checks), state, func(earlier, later int) bool {
-		if checks[earlier].Shadow == checks[later].Shadow {
-			err = validateTogether(checks, earlier, later)
-		}
-		return err == nil
-	})
-	return err
-}
-
-// validateTogether returns the reason why two checks about one state do not go together, or nil.
-func validateTogether(checks []Check, earlier, later int) error {
-	own, before := written(checks, later), written(checks, earlier)
-	return validity.Together(earlier, later, &before, &own)
-}
-
-// plain reports whether a check is certainly valid, as most checks are: it charges a key some units of a valid limit.
-func (c *Check) plain() bool {
-	return c.Key != "" && c.Cost >= 0 && c.Mode == Charge && c.Undelayed|c.Headroom == 0 && c.ReserveFor == 0 && !c.Or &&
-		c.Limit.Validate() == nil && !c.Limit.spec.Algorithm.Bans()
-}
-
-// written returns a check of a call as package validity knows it.
-func written(checks []Check, place int) validity.Check {
-	c := &checks[place]
-	return validity.Check{
-		Key: c.Key, Limit: c.Limit.known(), Cost: c.Cost, Undelayed: c.Undelayed, Headroom: c.Headroom,
-		Mode: validity.Mode(c.Mode), Either: isEither(checks, place), ReserveFor: c.ReserveFor,
-		Orphan: c.Or && (place == 0 || c.Shadow != checks[place-1].Shadow),
-	}
 }
 
 // Decision is the answer to one [Check].

@@ -7,7 +7,6 @@ import (
 
 	"github.com/weir-go/ratelimit/core/internal/call"
 	"github.com/weir-go/ratelimit/core/internal/denials"
-	"github.com/weir-go/ratelimit/core/internal/failure"
 )
 
 // denialCache is the store that [RememberDenials] makes.
@@ -23,7 +22,7 @@ type denialCache struct {
 // make a memory.
 func RememberDenials(store Store, memory denials.Memory, options ...Option) Store {
 	c := newDenialCache(store, memory)
-	apply("denialcache.New", options, c)
+	apply("denialcache.New", options, ofDenials, c)
 	c.trace = c.traces.told(c.logger)
 	return c
 }
@@ -49,7 +48,7 @@ type givingStore interface {
 // that is to be charged repairs the state.
 func (c *denialCache) Decide(ctx context.Context, calls []Call) (answered int, err error) {
 	if ctx.Err() != nil {
-		return 0, failure.Unsent(failure.GivenUp, "core: the call was given up: %w", context.Cause(ctx))
+		return 0, call.Unsent(call.GivenUp, "core: the call was given up: %w", context.Cause(ctx))
 	}
 	first, sent := &calls[0], c.denials.Now()
 	var room [4]denials.Check

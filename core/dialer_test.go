@@ -11,7 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/weir-go/ratelimit/core/internal/topology"
+	"github.com/weir-go/ratelimit/core/internal/redisstore"
 	"github.com/weir-go/ratelimit/internal/dial"
 )
 
@@ -55,14 +55,14 @@ func TestDialersAreTold(t *testing.T) {
 		"the user's":   {own, false, false},
 	} {
 		client := redis.NewClient(&redis.Options{Addr: "localhost:1", ContextTimeoutEnabled: true, Dialer: c.dialer})
-		settings, _ := topology.Of(client).Settings()
-		if heeds := topology.Of(client).HeedsDeadline(); heeds != c.heeds || settings.NoDialer != c.looksOnce {
+		settings, _ := redisstore.TopologyOf(client).Settings()
+		if heeds := redisstore.TopologyOf(client).HeedsDeadline(); heeds != c.heeds || settings.NoDialer != c.looksOnce {
 			t.Errorf("%s: heeds deadlines %t, looks once %t", name, heeds, settings.NoDialer)
 		}
 		_ = client.Close()
 		cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{"localhost:1"}, ContextTimeoutEnabled: true, Dialer: c.dialer})
-		settings, _ = topology.Of(cluster).Settings()
-		if heeds := topology.Of(cluster).HeedsDeadline(); heeds != c.heeds || settings.NoDialer != c.looksOnce {
+		settings, _ = redisstore.TopologyOf(cluster).Settings()
+		if heeds := redisstore.TopologyOf(cluster).HeedsDeadline(); heeds != c.heeds || settings.NoDialer != c.looksOnce {
 			t.Errorf("%s, of a cluster: heeds deadlines %t, looks once %t", name, heeds, settings.NoDialer)
 		}
 		_ = cluster.Close()

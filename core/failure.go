@@ -1,59 +1,61 @@
 package core
 
 import (
-	"github.com/weir-go/ratelimit/core/internal/failure"
-	"github.com/weir-go/ratelimit/core/internal/validity"
+	"errors"
+	"fmt"
+
+	"github.com/weir-go/ratelimit/core/internal/call"
 )
 
 // Failure is the reason why a call could not be answered, for metrics and for code that acts on it: see [FailureOf]. It
 // is a string, such as "timed-out", which never names a key or a server. It is an error, too, so that a [Store] of your
 // own can wrap one, and [errors.Is] finds it.
-type Failure = failure.Kind
+type Failure = call.Failure
 
 const (
 	// TimedOut means that Redis has not answered within the budget. The call may have been charged.
-	TimedOut = failure.TimedOut
+	TimedOut = call.TimedOut
 	// Unreachable means that there was no connection, that it broke, or that Redis has answered nothing for a
 	// budget to calls that came before. If the connection broke, the call may have been charged.
-	Unreachable = failure.Unreachable
+	Unreachable = call.Unreachable
 	// Suspended means that Redis has failed several times in a row and was not asked; see
 	// [WithBreaker].
-	Suspended = failure.Suspended
+	Suspended = call.Suspended
 	// Overloaded means that too many calls were waiting, or that a call has waited for too long, while the server
 	// was well; see [WithQueue].
-	Overloaded = failure.Overloaded
+	Overloaded = call.Overloaded
 	// ReadOnly means that the server is a replica, as after a failover that the client has not
 	// noticed yet.
-	ReadOnly = failure.ReadOnly
+	ReadOnly = call.ReadOnly
 	// Loading means that the server is reading its data from disk.
-	Loading = failure.Loading
+	Loading = call.Loading
 	// ClusterDown means that the cluster cannot serve the key's slot just now: it has no master, or
 	// is being moved.
-	ClusterDown = failure.ClusterDown
+	ClusterDown = call.ClusterDown
 	// OutOfMemory means that the server's memory is full, and its policy is to evict nothing.
-	OutOfMemory = failure.OutOfMemory
+	OutOfMemory = call.OutOfMemory
 	// Misconfigured means that the server refuses to write, because it cannot write to its disk or
 	// has too few replicas.
-	Misconfigured = failure.Misconfigured
+	Misconfigured = call.Misconfigured
 	// NotPermitted means that the user or password is wrong, or lacks a permission. If the user lacks a command of the
 	// scripts, a part may have been done: see [ErrNotDone].
-	NotPermitted = failure.NotPermitted
+	NotPermitted = call.NotPermitted
 	// Busy means that a script has been running on the server for too long.
-	Busy = failure.Busy
+	Busy = call.Busy
 	// Garbled means that the reply was not one to the call.
-	Garbled = failure.Garbled
+	Garbled = call.Garbled
 	// GivenUp means that the caller's context ended. It is no fault of the store.
-	GivenUp = failure.GivenUp
+	GivenUp = call.GivenUp
 	// Closed means that the limiter, its store or your client is closed.
-	Closed = failure.Closed
+	Closed = call.Closed
 	// Full means that a memory store found no key to give up.
-	Full = failure.Full
+	Full = call.Full
 	// Other is anything else, such as a call that makes no sense.
-	Other = failure.Other
+	Other = call.Other
 )
 
 // FailureOf returns why a call could not be answered, or "" if err is nil.
-func FailureOf(err error) Failure { return failure.Of(err) }
+func FailureOf(err error) Failure { return call.FailureOf(err) }
 
 // ErrNotDone is in the chain of an error after which it is certain that nothing was charged, settled
 // or reset, since nothing was sent or Redis refused all of it: it is safe to retry. A Store of your own
@@ -62,16 +64,21 @@ func FailureOf(err error) Failure { return failure.Of(err) }
 // Redis checks a user's permissions command by command. So [NotPermitted] is certain only if the user may not run the
 // script at all, or may not touch its keys. [OutOfMemory] is not certain, and nothing is if the Redis client has repeated
 // the call by itself (MaxRetries).
-var ErrNotDone = failure.ErrNotDone
+var ErrNotDone = call.ErrNotDone
 
 // ErrInvalid is in the chain of an error about a call that makes no sense: an empty key, a negative cost, a limit that is
 // not valid. The store was not asked, nothing has changed, and it is of no use to try again.
-var ErrInvalid = validity.ErrInvalid
+var ErrInvalid = errors.New("core: it makes no sense")
 
 // invalid returns an error that is ErrInvalid.
 func invalid(format string, values ...any) error {
-	return validity.Errorf(format, values...)
+	return &invalidError{fmt.Errorf(format, values...)}
 }
+
+type invalidError struct{ error }
+
+func (e *invalidError) Is(target error) bool { return target == ErrInvalid }
+func (e *invalidError) Unwrap() error        { return e.error }
 
 // UnansweredError is the error of a call of which Redis has answered only a part, since one
 // server of a cluster or ring has failed. The charges of the checks that were answered have
@@ -79,10 +86,10 @@ func invalid(format string, values ...any) error {
 // shadow checks stay charged. Nothing was charged only if the error is [ErrNotDone].
 //
 // Checks has the indexes of the checks that were not answered, and Err has the reason.
-type UnansweredError = failure.UnansweredError
+type UnansweredError = call.UnansweredError
 
 // PartlySettledError is the error of [Store.Settle] if some settlements were certainly not carried out, while others
 // were, or may have been. The former can be tried again: [Reservation.Settle] and [Reservation.SettleLater] do that.
 //
 // NotDone has the indexes of the settlements that were certainly not carried out, and Err has the reason.
-type PartlySettledError = failure.PartlySettledError
+type PartlySettledError = call.PartlySettledError

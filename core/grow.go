@@ -5,7 +5,7 @@ import (
 	"log/slog"
 	"slices"
 
-	"github.com/weir-go/ratelimit/core/internal/failure"
+	"github.com/weir-go/ratelimit/core/internal/call"
 )
 
 // Grow reserves more, for work that turns out to be larger than its estimate: a stream that goes on. Each cost is the
@@ -52,7 +52,7 @@ func (r *Reservation) Grow(ctx context.Context, costs ...int) ([]Decision, error
 	}
 	own := r.limiter.reservationFor(checks)
 	if err := decideAlone(ctx, r.limiter.store, own.checks, own.decisions, own.receipts, nil); err != nil {
-		return nil, failure.Placed(err, of)
+		return nil, call.PlacedError(err, of)
 	}
 	allowed := own.Allowed()
 	for place, i := range of {

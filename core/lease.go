@@ -6,10 +6,10 @@ import (
 	"log/slog"
 	"slices"
 
+	"github.com/weir-go/ratelimit/core/internal/call"
 	"github.com/weir-go/ratelimit/core/internal/denials"
 	"github.com/weir-go/ratelimit/core/internal/exact"
-	"github.com/weir-go/ratelimit/core/internal/failure"
-	"github.com/weir-go/ratelimit/core/internal/grant"
+	"github.com/weir-go/ratelimit/core/internal/lease"
 	"github.com/weir-go/ratelimit/internal/bounded"
 )
 
@@ -24,7 +24,7 @@ type Tolerance struct {
 type leaseStore struct {
 	store  Store
 	over   float64
-	grants *grant.Set
+	grants *lease.Set
 	traces traces
 	trace  Trace // all of them
 	logger func() *slog.Logger
@@ -78,14 +78,14 @@ func Lease(store Store, tolerance Tolerance, options ...Option) Store {
 		panic(fmt.Sprintf("core: a tolerance of %v over is not from 0 to 1", tolerance.Over))
 	}
 	l := &leaseStore{store: store, over: tolerance.Over, traces: tracesOf(store), logger: slog.Default}
-	apply("Lease", options, l)
+	apply("Lease", options, ofLease, l)
 	l.trace = l.traces.told(l.logger)
 	l.store = l.remembering(store)
-	config := grant.Config{Over: l.over, Ask: l.ask, Return: l.giveBack}
+	config := lease.Config{Over: l.over, Ask: l.ask, Return: l.giveBack}
 	if l.trace.Leased != nil {
 		config.Tell = l.tell
 	}
-	l.grants = grant.NewSet(config)
+	l.grants = lease.NewSet(config)
 	return l
 }
 
@@ -109,12 +109,12 @@ func (l *leaseStore) remembering(store Store) Store {
 
 func (l *leaseStore) Decide(ctx context.Context, calls []Call) (answered int, err error) {
 	if ctx.Err() != nil {
-		return 0, failure.Unsent(failure.GivenUp, "core: the call was given up: %w", context.Cause(ctx))
+		return 0, call.Unsent(call.GivenUp, "core: the call was given up: %w", context.Cause(ctx))
 	}
 	first := &calls[0]
-	var room [4]grant.Wanted
+	var room [4]lease.Wanted
 	wanted := wantedOf(room[:0], first)
-	if l.grants.SpendAll(wanted, func(i int, spent grant.Spent) {
+	if l.grants.SpendAll(wanted, func(i int, spent lease.Spent) {
 		first.Decisions[i] = leasedDecision(first.Checks[i].Limit, spent)
 	}) {
 		return 1, nil
@@ -127,10 +127,10 @@ func (l *leaseStore) Decide(ctx context.Context, calls []Call) (answered int, er
 }
 
 // wantedOf returns the checks of a call in the form in which units are granted, in an empty list if it has room.
-func wantedOf(list []grant.Wanted, c *Call) []grant.Wanted {
+func wantedOf(list []lease.Wanted, c *Call) []lease.Wanted {
 	for i := range c.Checks {
 		check := &c.Checks[i]
-		list = append(list, grant.Wanted{
+		list = append(list, lease.Wanted{
 			Key: check.Key, Spec: check.Limit.spec, Units: check.Units(), Charges: check.Mode == Charge,
 			StoreOnly: c.Receipts != nil || c.Times > 1 || check.Shadow || !check.plain(),
 		})
@@ -152,7 +152,7 @@ func (l *leaseStore) spendNow(ctx context.Context, key string, limit Limit, unit
 }
 
 // leasedDecision is the answer to a check from a lease.
-func leasedDecision(limit Limit, spent grant.Spent) Decision {
+func leasedDecision(limit Limit, spent lease.Spent) Decision {
 	remaining, next, reset := spent.Answer()
 	return Decision{
 		Allowed: true, Leased: true, Limit: limit,
@@ -161,7 +161,7 @@ func leasedDecision(limit Limit, spent grant.Spent) Decision {
 }
 
 // ask has the store charge units of a key ahead of time, and the same units of the meter that bounds the leases.
-func (l *leaseStore) ask(ctx context.Context, key string, spec *exact.Spec, terms *grant.Terms, want int) (grant.Asked, error) {
+func (l *leaseStore) ask(ctx context.Context, key string, spec *exact.Spec, terms *lease.Terms, want int) (lease.Asked, error) {
 	checks := []Check{{Key: key, Limit: Limit{spec}}}
 	if terms.Meter.Algorithm != exact.None {
 		checks = append(checks, Check{Key: key, Limit: limitOf(terms.Meter)})
@@ -173,17 +173,17 @@ func (l *leaseStore) ask(ctx context.Context, key string, spec *exact.Spec, term
 		return err
 	})
 	if err != nil || !own.Passed() {
-		return grant.Asked{}, err
+		return lease.Asked{}, err
 	}
 	d := &own.Decisions[0]
-	return grant.Asked{
+	return lease.Asked{
 		Units: max(1, own.Granted), Remaining: d.Remaining, Next: d.NextAfter, Reset: d.ResetAfter, Receipt: own.Receipts[0],
 	}, nil
 }
 
 // giveBack gives the unspent units of leases back to the store. The meter that bounds them gets nothing back: it
 // drains by itself while a lease lasts.
-func (l *leaseStore) giveBack(ctx context.Context, list []grant.Unspent) error {
+func (l *leaseStore) giveBack(ctx context.Context, list []lease.Unspent) error {
 	settlements := make([]Settlement, len(list))
 	for i := range list {
 		u := &list[i]
@@ -195,7 +195,7 @@ func (l *leaseStore) giveBack(ctx context.Context, list []grant.Unspent) error {
 	return unlessPanicked(func() error { return l.store.Settle(ctx, settlements) })
 }
 
-func (l *leaseStore) tell(e grant.Ended) {
+func (l *leaseStore) tell(e lease.Ended) {
 	l.trace.Leased(Leased{
 		Limit: Limit{e.Spec}, Over: l.over,
 		Granted: e.Granted, Spent: e.Spent, Returned: e.Returned, Lapsed: e.Lapsed, Late: e.Late,

@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/weir-go/ratelimit/core/internal/exact"
-	"github.com/weir-go/ratelimit/core/internal/specs"
 )
 
 // Limit is an algorithm with its numbers: an immutable, comparable value, made
@@ -20,7 +19,7 @@ import (
 // numbers share the state of a key, wherever in a program they stand. The identity
 // of a named limit is its name and algorithm alone. See [Limit.Identity].
 type Limit struct {
-	spec *exact.Spec // one for all equal limits, see package specs; nil in the zero Limit
+	spec *exact.Spec // one for all equal limits, see exact.SpecOf; nil in the zero Limit
 }
 
 // limitOf returns the limit with some Params.
@@ -31,7 +30,7 @@ func limitOf(p exact.Params) Limit {
 	case exact.Unlimited.Params:
 		return Unlimited
 	}
-	return Limit{specs.Of(p)}
+	return Limit{exact.SpecOf(p)}
 }
 
 // known returns the limit's spec, which is exact.Zero for the zero Limit.

@@ -7,12 +7,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/weir-go/ratelimit/core/internal/failure"
-	"github.com/weir-go/ratelimit/core/internal/lines"
-	"github.com/weir-go/ratelimit/core/internal/places"
-	"github.com/weir-go/ratelimit/core/internal/queue"
+	"github.com/weir-go/ratelimit/core/internal/call"
 	"github.com/weir-go/ratelimit/core/internal/redisstore"
-	"github.com/weir-go/ratelimit/core/internal/warning"
+	"github.com/weir-go/ratelimit/core/internal/wait"
 )
 
 // Limiter answers whether something may happen now. It is a [Store] with the
@@ -29,19 +26,19 @@ type Limiter struct {
 	budget     time.Duration // of the store; 0: it has none
 	traces     traces
 	trace      Trace // all of them
-	waiters    *queue.Queues[queueKey, waitRequest, *Reservation, Decision]
+	waiters    *wait.Queues[queueKey, waitRequest, *Reservation, Decision]
 	ranks      ranks      // of waiters
 	registered registered // of the lines
-	turns      queue.Turns[turnKey, Receipt]
+	turns      wait.Turns[turnKey, Receipt]
 	logger     func() *slog.Logger
 	background backlog
 	losses     losses // of the background
 	besides    besides
-	late       warning.Warning // of settlements after ReserveFor
+	late       call.Warning // of settlements after ReserveFor
 	// The following fields are for places of Concurrent limits.
-	lines  *lines.Lines[lineKey]
+	lines  *wait.Lines[lineKey]
 	wakes  *redisstore.Wakes // nil: the store has no order over processes
-	places *places.Places[taken]
+	places *wait.Places[taken]
 
 	open  context.Context //nolint:containedctx // ends with Close, and no wait outlives it
 	close context.CancelCauseFunc
@@ -57,7 +54,7 @@ func New(store Store, options ...Option) *Limiter {
 	if r := redisOf(store); r != nil {
 		l.budget = r.Budget
 	}
-	l.lines = lines.New[lineKey](l.poll)
+	l.lines = wait.NewLines[lineKey](l.poll)
 	if r := redisOf(store); r != nil {
 		l.wakes = r.NewWakes(l.wakeLine)
 	}
@@ -66,7 +63,7 @@ func New(store Store, options ...Option) *Limiter {
 	l.places = placesOf(l)
 	l.logger = slog.Default
 	l.background.init(l)
-	apply("New", options, l)
+	apply("New", options, ofLimiter, l)
 	if l.trace = l.traces.told(l.logger); l.trace.Decided != nil {
 		l.decider = &decidingStore{store, l.trace.Decided}
 	}
@@ -264,7 +261,7 @@ func (l *Limiter) Ping(ctx context.Context) error { return l.store.Ping(ctx) }
 // background, and logs how many could not be carried out. Permits that have not been released are no longer
 // renewed. Waits end with an error, and so do calls after Close.
 func (l *Limiter) Close() error {
-	l.close(failure.ErrClosed)
+	l.close(call.ErrClosed)
 	if l.wakes != nil {
 		l.wakes.Close()
 	}

@@ -30,7 +30,7 @@ const defaultMaxKeys = 1 << 20
 // forgets every key, and calls after it are errors.
 func NewMemory(options ...Option) Store {
 	m := &memoryStore{config: memory.Config{MaxKeys: defaultMaxKeys, Clock: forwardClock()}}
-	apply("NewMemory", options, m)
+	apply("NewMemory", options, ofMemory, m)
 	m.store = memory.New(m.config)
 	m.Store = m.store
 	return m

@@ -7,8 +7,7 @@ import (
 	"net"
 	"slices"
 
-	"github.com/weir-go/ratelimit/core/internal/option"
-	"github.com/weir-go/ratelimit/core/internal/storeurl"
+	"github.com/weir-go/ratelimit/core/internal/redisstore"
 	"github.com/weir-go/ratelimit/internal/dial"
 )
 
@@ -41,7 +40,7 @@ func Open(rawURL string, options ...Option) (*Limiter, error) {
 	if err != nil {
 		return nil, err
 	}
-	return New(store, optionsFor[Limiter](options)...), nil
+	return New(store, optionsFor(options, ofLimiter)...), nil
 }
 
 // OpenStore returns the store that a URL names, so that another store can stand between it and the
@@ -58,23 +57,23 @@ func Open(rawURL string, options ...Option) (*Limiter, error) {
 // so that one list serves both, but a store has no use for it: give it to [New], too.
 // Close of the store, or of the Limiter on it, closes the client.
 func OpenStore(rawURL string, options ...Option) (Store, error) {
-	u, err := storeurl.Parse(rawURL)
+	u, err := redisstore.ParseURL(rawURL)
 	if err != nil {
 		return nil, fmt.Errorf("core: the store's URL %w", err)
 	}
 	if u.Scheme == "memory" {
-		return NewMemory(optionsFor[memoryStore](options)...), nil
+		return NewMemory(optionsFor(options, ofMemory)...), nil
 	}
-	client, err := storeurl.Client(rawURL, u.Query())
+	client, err := redisstore.ClientOf(rawURL, u.Query())
 	if err != nil {
 		return nil, fmt.Errorf("core: the store's URL: %w", err)
 	}
-	return newRedis(client, true, true, optionsFor[redisStore](options)), nil
+	return newRedis(client, true, true, optionsFor(options, ofRedis)), nil
 }
 
-// optionsFor returns the options that change things of kind T.
-func optionsFor[T any](options []Option) []Option {
-	return slices.DeleteFunc(slices.Clone(options), func(o Option) bool { return !option.Changes[T](&o.own) })
+// optionsFor returns the options that have a change.
+func optionsFor[T any](options []Option, change func(*Option) func(*T)) []Option {
+	return slices.DeleteFunc(slices.Clone(options), func(o Option) bool { return change(&o) == nil })
 }
 
 // Dialer returns a dial function for the Dialer option of your own client, which you give to [NewRedis].

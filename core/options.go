@@ -5,27 +5,60 @@ import (
 	"log/slog"
 	"strings"
 	"time"
-
-	"github.com/weir-go/ratelimit/core/internal/option"
 )
 
 // Option changes how a store or a [Limiter] works. The With… functions make it, and the comment of each
 // says which functions take it. [NewRedis], [NewMemory], denialcache.New, [Lease] and [New] panic if they get one
 // that does not suit them, and [Open] and [OpenStore] return an error. The zero Option changes nothing.
-type Option struct{ own option.Option }
+type Option struct {
+	name string // of the function that makes it
 
-// takers are the functions that take options, those of [Open] aside.
-var takers = []option.Taker{
-	option.TakerOf[redisStore]("NewRedis"), option.TakerOf[memoryStore]("NewMemory"), option.TakerOf[denialCache]("denialcache.New"),
-	option.TakerOf[leaseStore]("Lease"), option.TakerOf[Limiter]("New"),
+	// Its change to each kind of part. The option does not suit a part if that is nil.
+	redis   func(*redisStore)
+	memory  func(*memoryStore)
+	denials func(*denialCache)
+	lease   func(*leaseStore)
+	limiter func(*Limiter)
 }
 
-// apply applies options to the value that a function makes. It panics if one does not suit it.
-func apply[T any](function string, options []Option, made *T) {
+// suits names the functions that take the option, except [Open] and [OpenStore].
+func (o *Option) suits() string {
+	var names []string
+	for _, taker := range []struct {
+		takes bool
+		name  string
+	}{
+		{o.redis != nil, "NewRedis"}, {o.memory != nil, "NewMemory"}, {o.denials != nil, "denialcache.New"},
+		{o.lease != nil, "Lease"}, {o.limiter != nil, "New"},
+	} {
+		if taker.takes {
+			names = append(names, taker.name)
+		}
+	}
+	if last := len(names) - 1; last > 0 {
+		return strings.Join(names[:last], ", ") + " and " + names[last]
+	}
+	return strings.Join(names, "")
+}
+
+// apply applies options to the value that a function makes, for which change returns their change. It panics if an option
+// has none.
+func apply[T any](function string, options []Option, change func(*Option) func(*T), made *T) {
 	for i := range options {
-		option.Apply(&options[i].own, function, takers, made)
+		o := &options[i]
+		if own := change(o); own != nil {
+			own(made)
+		} else if o.name != "" {
+			panic(fmt.Sprintf("core: %s is no option of %s: it suits %s", o.name, function, o.suits()))
+		}
 	}
 }
+
+func ofRedis(o *Option) func(*redisStore)    { return o.redis }
+func ofMemory(o *Option) func(*memoryStore)  { return o.memory }
+func ofDenials(o *Option) func(*denialCache) { return o.denials }
+func ofLease(o *Option) func(*leaseStore)    { return o.lease }
+func ofLimiter(o *Option) func(*Limiter)     { return o.limiter }
 
 // WithPrefix sets the beginning of every key in Redis, which keeps several applications on one server apart. The default
 // is "ratelimit". It panics if [ValidatePrefix] returns an error.
@@ -35,7 +68,7 @@ func WithPrefix(prefix string) Option {
 	if err := ValidatePrefix(prefix); err != nil {
 		panic(err.Error())
 	}
-	return Option{option.New("WithPrefix", func(r *redisStore) { r.config.Prefix = prefix })}
+	return Option{name: "WithPrefix", redis: func(r *redisStore) { r.config.Prefix = prefix }}
 }
 
 // ValidatePrefix returns an error if [WithPrefix] does not take a prefix: if it is empty, or has a
@@ -58,7 +91,7 @@ func WithBudget(budget time.Duration) Option {
 	if budget <= 0 {
 		panic(fmt.Sprintf("core: budget %v is not positive", budget))
 	}
-	return Option{option.New("WithBudget", func(r *redisStore) { r.config.Budget = budget })}
+	return Option{name: "WithBudget", redis: func(r *redisStore) { r.config.Budget = budget }}
 }
 
 // WithInFlight sets how many batches of checks may be in flight to one server at once, however small. The default is
@@ -73,7 +106,7 @@ func WithInFlight(n int) Option {
 	if n < 1 {
 		panic(fmt.Sprintf("core: %d batches in flight are less than 1", n))
 	}
-	return Option{option.New("WithInFlight", func(r *redisStore) { r.config.InFlight = n })}
+	return Option{name: "WithInFlight", redis: func(r *redisStore) { r.config.InFlight = n }}
 }
 
 // WithQueue bounds how many calls may wait in this process to be sent to one server, and how long
@@ -88,7 +121,7 @@ func WithQueue(most int, longest time.Duration) Option {
 	if most < 1 || longest <= 0 {
 		panic(fmt.Sprintf("core: a queue of %d calls for %v makes no sense", most, longest))
 	}
-	return Option{option.New("WithQueue", func(r *redisStore) { r.config.MostWaiting, r.config.Patience = most, longest })}
+	return Option{name: "WithQueue", redis: func(r *redisStore) { r.config.MostWaiting, r.config.Patience = most, longest }}
 }
 
 // WithBreaker sets after how many failures in a row the breaker of a server opens,
@@ -105,23 +138,25 @@ func WithBreaker(failures int, pause time.Duration) Option {
 	if failures < 0 || failures > 0 && pause <= 0 {
 		panic(fmt.Sprintf("core: a breaker after %d failures for %v makes no sense", failures, pause))
 	}
-	return Option{option.New("WithBreaker", func(r *redisStore) { r.config.BreakerFailures, r.config.BreakerPause = failures, pause })}
+	return Option{name: "WithBreaker", redis: func(r *redisStore) { r.config.BreakerFailures, r.config.BreakerPause = failures, pause }}
 }
 
 // WithTrace sets a trace, whose functions are called when something happens. Give it once: to [Open], or to the function
-// that makes the innermost store. What is made around a store, by denialcache.New, [Lease] and [New], has the store's traces,
+// that makes the innermost store. The parts around a store, from denialcache.New, [Lease] and [New], have the store's traces,
 // too. A part may have several traces, each by an option of its own; an option that is given to several parts, or twice, counts
 // once. The default is none.
 //
 // It suits [NewRedis], [NewMemory], denialcache.New, [Lease], [New], [Open] and [OpenStore].
 func WithTrace(t Trace) Option {
 	given := &t
-	return Option{option.New("WithTrace",
-		func(r *redisStore) { r.traces = r.traces.with(given) },
-		func(m *memoryStore) { m.traces = m.traces.with(given) },
-		func(c *denialCache) { c.traces = c.traces.with(given) },
-		func(l *leaseStore) { l.traces = l.traces.with(given) },
-		func(l *Limiter) { l.traces = l.traces.with(given) })}
+	return Option{
+		name:    "WithTrace",
+		redis:   func(r *redisStore) { r.traces = r.traces.with(given) },
+		memory:  func(m *memoryStore) { m.traces = m.traces.with(given) },
+		denials: func(c *denialCache) { c.traces = c.traces.with(given) },
+		lease:   func(l *leaseStore) { l.traces = l.traces.with(given) },
+		limiter: func(l *Limiter) { l.traces = l.traces.with(given) },
+	}
 }
 
 // WithLogger sets where a store of [NewRedis] and a [Limiter] report events that their callers cannot see: damaged keys
@@ -136,11 +171,13 @@ func WithLogger(logger *slog.Logger) Option {
 		panic("core: WithLogger needs a logger: use slog.New(slog.DiscardHandler) for none")
 	}
 	own := func() *slog.Logger { return logger }
-	return Option{option.New("WithLogger",
-		func(r *redisStore) { r.config.Logger = own },
-		func(c *denialCache) { c.logger = own },
-		func(l *leaseStore) { l.logger = own },
-		func(l *Limiter) { l.logger = own })}
+	return Option{
+		name:    "WithLogger",
+		redis:   func(r *redisStore) { r.config.Logger = own },
+		denials: func(c *denialCache) { c.logger = own },
+		lease:   func(l *leaseStore) { l.logger = own },
+		limiter: func(l *Limiter) { l.logger = own },
+	}
 }
 
 // WithMaxKeys bounds how many keys a store of [NewMemory] holds, each under each of its
@@ -151,7 +188,7 @@ func WithMaxKeys(n int) Option {
 	if n < 1 {
 		panic(fmt.Sprintf("core: a bound of %d keys is less than 1", n))
 	}
-	return Option{option.New("WithMaxKeys", func(m *memoryStore) { m.config.MaxKeys = n })}
+	return Option{name: "WithMaxKeys", memory: func(m *memoryStore) { m.config.MaxKeys = n }}
 }
 
 // WithClock replaces the store's clock in tests. Do not use it in production, where a store
@@ -165,8 +202,10 @@ func WithClock(now func() time.Time) Option {
 		panic("core: WithClock needs a function")
 	}
 	c := func() int64 { return now().UnixMicro() }
-	return Option{option.New("WithClock",
-		func(r *redisStore) { r.config.Clock = c },
-		func(m *memoryStore) { m.config.Clock, m.config.Slack = c, time.Hour.Microseconds() },
-		func(d *denialCache) { d.denials.Follow(c) })}
+	return Option{
+		name:    "WithClock",
+		redis:   func(r *redisStore) { r.config.Clock = c },
+		memory:  func(m *memoryStore) { m.config.Clock, m.config.Slack = c, time.Hour.Microseconds() },
+		denials: func(d *denialCache) { d.denials.Follow(c) },
+	}
 }

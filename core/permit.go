@@ -8,8 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/weir-go/ratelimit/core/internal/lease"
-	"github.com/weir-go/ratelimit/core/internal/places"
+	"github.com/weir-go/ratelimit/core/internal/wait"
 )
 
 // Permit is a place of a [Concurrent] limit, or as many as a call has asked for, until Release. It is made by
@@ -23,8 +22,8 @@ import (
 // that is logged.
 type Permit struct {
 	limiter *Limiter
-	hold    *places.Hold[taken] // nil: it has no places, since nothing limits them
-	parent  context.Context     //nolint:containedctx // Context is made of it
+	hold    *wait.Hold[taken] // nil: it has no places, since nothing limits them
+	parent  context.Context   //nolint:containedctx // Context is made of it
 
 	once    sync.Once
 	context context.Context //nolint:containedctx // the result of Context
@@ -178,19 +177,19 @@ type taken struct {
 }
 
 // placesOf returns the places of a limiter.
-func placesOf(l *Limiter) *places.Places[taken] {
-	return places.New(places.Config[taken]{
+func placesOf(l *Limiter) *wait.Places[taken] {
+	return wait.NewPlaces(wait.PlacesConfig[taken]{
 		Renew:    l.renew,
-		GiveBack: func(p *places.Place[taken]) { l.giveBack([]taken{p.Of}) },
-		Held: func(p *places.Place[taken], units int, elapsed time.Duration, lost error) {
+		GiveBack: func(p *wait.Place[taken]) { l.giveBack([]taken{p.Of}) },
+		Held: func(p *wait.Place[taken], units int, elapsed time.Duration, lost error) {
 			if l.trace.Held != nil {
 				l.trace.Held(Held{Limit: p.Of.check.Limit, Units: units, Elapsed: elapsed, Err: lost})
 			}
 		},
-		Lost: func(p *places.Place[taken]) { l.wakeWaiters(&p.Of.check) },
-		Renewed: func(r lease.Report) {
+		Lost: func(p *wait.Place[taken]) { l.wakeWaiters(&p.Of.check) },
+		Renewed: func(r wait.RenewalReport) {
 			if l.trace.Renewal != nil {
-				l.trace.Renewal(Renewal{Held: r.Held, Lost: r.NotHeld, Unanswered: r.Unknown, Elapsed: r.Took, Err: r.Err})
+				l.trace.Renewal(Renewal{Held: r.Held, Lost: r.NotHeld, Unanswered: r.Unanswered, Elapsed: r.Took, Err: r.Err})
 			}
 		},
 		Logger: func() *slog.Logger { return l.logger() },
@@ -226,7 +225,7 @@ func (c *Check) holds() bool {
 }
 
 // renew renews the leases of places.
-func (l *Limiter) renew(ctx context.Context, list []*places.Place[taken], answers []lease.Answer) error {
+func (l *Limiter) renew(ctx context.Context, list []*wait.Place[taken], answers []wait.Renewal) error {
 	settlements := make([]Settlement, len(list))
 	for i, p := range list {
 		settlements[i] = Settlement{Check: p.Of.check, Receipt: p.Of.receipt, Renew: true}
@@ -237,9 +236,9 @@ func (l *Limiter) renew(ctx context.Context, list []*places.Place[taken], answer
 		switch {
 		case err != nil && (!part || slices.Contains(partly.NotDone, i)):
 		case settlements[i].Lost:
-			answers[i] = lease.NotHeld
+			answers[i] = wait.NotHeld
 		default:
-			answers[i] = lease.Held
+			answers[i] = wait.Held
 		}
 	}
 	return err

@@ -6,8 +6,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/weir-go/ratelimit/core/internal/queue"
 	"github.com/weir-go/ratelimit/core/internal/redisstore"
+	"github.com/weir-go/ratelimit/core/internal/wait"
 )
 
 // The first waiter of a queue leaves room for older first waiters of other processes, as if they were its headroom. So
@@ -29,7 +29,7 @@ type ranks struct {
 	ofLines sync.Map // the lineRanks of lines, by their numbers in package lines
 }
 
-// ofQueue tells the number of a queue from that of a line of package lines.
+// ofQueue tells the number of a queue from that of a line of [wait.Lines].
 const ofQueue = 1 << 63
 
 // wakeLine wakes the waiters of the line with a number, which the store has called.
@@ -42,11 +42,11 @@ func (l *Limiter) wakeLine(line uint64) {
 }
 
 // rankOf returns the function that makes the ranks of queues, or nil if the store has no order over processes.
-func (l *Limiter) rankOf() func(queueKey) queue.Rank[waitRequest] {
+func (l *Limiter) rankOf() func(queueKey) wait.Rank[waitRequest] {
 	if l.wakes == nil || l.leases != nil { // leased units are a process's own
 		return nil
 	}
-	return func(key queueKey) queue.Rank[waitRequest] {
+	return func(key queueKey) wait.Rank[waitRequest] {
 		line := l.ranks.opened.Add(1) | ofQueue
 		l.ranks.byLine.Store(line, key)
 		class := strconv.Itoa(key.limit.Capacity())
@@ -64,27 +64,27 @@ type rank struct {
 	inStore *redisstore.Rank
 }
 
-// Stand implements [queue.Rank].
-func (r *rank) Stand(first waitRequest, came, next time.Time, calls bool) []queue.Other {
+// Stand implements [wait.Rank].
+func (r *rank) Stand(first waitRequest, came, next time.Time, calls bool) []wait.Other {
 	list, err := r.inStore.Stand(first.cost, came, next, calls)
 	if err != nil || len(list) == 0 {
 		return nil
 	}
 	r.limiter.wakes.Use() // one of them may call
-	others := make([]queue.Other, len(list))
+	others := make([]wait.Other, len(list))
 	for i, other := range list {
-		others[i] = queue.Other{Came: other.Came, Units: other.Cost}
+		others[i] = wait.Other{Came: other.Came, Units: other.Cost}
 	}
 	return others
 }
 
-// Behind implements [queue.Rank].
+// Behind implements [wait.Rank].
 func (r *rank) Behind(q waitRequest, units int, far bool) waitRequest {
 	q.older, q.far = units, far
 	return q
 }
 
-// Leave implements [queue.Rank].
+// Leave implements [wait.Rank].
 func (r *rank) Leave() {
 	r.inStore.Leave()
 	r.limiter.ranks.byLine.Delete(r.line)
@@ -106,7 +106,7 @@ func together(requests []waitRequest) int {
 
 // schedule adds the older waiters to the denial of a waiter, and sets when it asks again: long before all of them have
 // been served, since they may be gone.
-func (q *waitRequest) schedule(a *queue.Answer[*Reservation, Decision], held time.Duration) {
+func (q *waitRequest) schedule(a *wait.Answer[*Reservation, Decision], held time.Duration) {
 	if q.older == 0 {
 		return
 	}

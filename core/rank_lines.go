@@ -6,8 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/weir-go/ratelimit/core/internal/lines"
-	"github.com/weir-go/ratelimit/core/internal/queue"
+	"github.com/weir-go/ratelimit/core/internal/wait"
 )
 
 // longestLead is how long before its try a call is told of others, at most.
@@ -22,12 +21,12 @@ type lineRank struct {
 	rank    rank
 
 	mu     sync.Mutex
-	others []queue.Other // the first waiters of other processes, as told last
+	others []wait.Other  // the first waiters of other processes, as told last
 	took   time.Duration // how long it took to be told
 }
 
 // known returns the first waiters of other processes, as told last, and how long it took to be told.
-func (r *lineRank) known() ([]queue.Other, time.Duration) {
+func (r *lineRank) known() ([]wait.Other, time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.others, r.took
@@ -86,7 +85,7 @@ type ranked struct {
 }
 
 // publish tells other processes of a call that a rate has denied, if it is the first of its line.
-func (q *waitedCall) publish(w *lines.Waiter[lineKey], lacks []lineLack, due time.Time) {
+func (q *waitedCall) publish(w *wait.Waiter[lineKey], lacks []lineLack, due time.Time) {
 	former := q.ranked
 	q.ranked = ranked{}
 	if place := q.rated(lacks); place >= 0 {
@@ -131,7 +130,7 @@ func (q *waitedCall) early(lacks []lineLack) (due time.Time) {
 
 // leaveRoom has the checks of the next try leave room for older calls of other processes. It reports whether there can be
 // room for this call, too.
-func (q *waitedCall) leaveRoom(ctx context.Context, w *lines.Waiter[lineKey], checks []Check) bool {
+func (q *waitedCall) leaveRoom(ctx context.Context, w *wait.Waiter[lineKey], checks []Check) bool {
 	at := &q.ranked
 	at.older, at.room = 0, false
 	if w == nil || at.rank == nil {
@@ -145,11 +144,11 @@ func (q *waitedCall) leaveRoom(ctx context.Context, w *lines.Waiter[lineKey], ch
 	if _, first := q.limiter.lines.Of(w, classOf(c)); first {
 		at.rank.tell(c.Units(), q.arrived, at.due, false)
 		if others, _ = at.rank.known(); time.Until(at.due) <= longestLead { // else it was called
-			queue.Until(ctx, at.due)
+			wait.Until(ctx, at.due)
 		}
 	}
 	var far bool
-	at.older, far = queue.Before(others, q.arrived)
+	at.older, far = wait.Before(others, q.arrived)
 	if far || at.older > classOf(c).Ceiling-c.Units() {
 		return false
 	}
@@ -166,7 +165,7 @@ func (q *waitedCall) takeRoom(r *Reservation) {
 
 // yield finds out when the next try is of a call for which there is no room behind older calls of other processes. The first
 // of its line asks whether there is room for those.
-func (q *waitedCall) yield(ctx context.Context, w *lines.Waiter[lineKey]) (lacks []lineLack, err error) {
+func (q *waitedCall) yield(ctx context.Context, w *wait.Waiter[lineKey]) (lacks []lineLack, err error) {
 	c := q.checks[q.ranked.check]
 	lack := lineLack{Class: classOf(&c)}
 	if _, first := q.limiter.lines.Of(w, lack.Class); first {

@@ -7,7 +7,6 @@ import (
 	"github.com/weir-go/ratelimit/core/internal/call"
 	"github.com/weir-go/ratelimit/core/internal/exact"
 	"github.com/weir-go/ratelimit/core/internal/redisstore"
-	"github.com/weir-go/ratelimit/core/internal/topology"
 )
 
 // redisStore is the store that [NewRedis] makes.
@@ -157,10 +156,10 @@ func NewRedis(rdb redis.UniversalClient, options ...Option) Store {
 	if rdb == nil {
 		panic("core: NewRedis needs a client")
 	}
-	if settings, _ := topology.Of(rdb).Settings(); settings.TLS != nil && settings.Plain {
+	if settings, _ := redisstore.TopologyOf(rdb).Settings(); settings.TLS != nil && settings.Plain {
 		panic("core: the redis client has a TLSConfig that its Dialer does not use: write core.Dialer(config) instead of core.Dialer(nil)")
 	}
-	r := newRedis(rdb, topology.Of(rdb).HeedsDeadline(), false, options)
+	r := newRedis(rdb, redisstore.TopologyOf(rdb).HeedsDeadline(), false, options)
 	r.store.WarnOfClient()
 	return r
 }
@@ -169,7 +168,7 @@ func NewRedis(rdb redis.UniversalClient, options ...Option) Store {
 func newRedis(client redis.UniversalClient, heedsDeadline, owned bool, options []Option) *redisStore {
 	r := &redisStore{config: redisstore.Defaults(client)}
 	r.config.Owned, r.config.HeedsDeadline = owned, heedsDeadline
-	apply("NewRedis", options, r)
+	apply("NewRedis", options, ofRedis, r)
 	r.trace = r.traces.told(r.config.Logger)
 	if r.trace.Batch != nil {
 		r.config.Batch = func(server string, report batch.Report) {

@@ -1,10 +1,12 @@
 package core_test
 
 import (
+	"fmt"
+	"math"
 	"math/rand/v2"
-	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -68,46 +70,77 @@ func microseconds(tb testing.TB, client *redis.Client) (spent int) {
 	return spent
 }
 
-// BenchmarkSettle tells what a settlement of one of many open reservations costs Redis, in rounds that take turns with
-// rounds of checks.
+// BenchmarkSettle tells what a settlement costs Redis, alone and in batches, with few and with many reservations open, in
+// rounds that take turns with rounds of checks.
 func BenchmarkSettle(b *testing.B) {
-	for _, rate := range []int{1, 100_000} {
-		b.Run(strconv.Itoa(rate)+" drain in a second", func(b *testing.B) {
-			client := redistest.Start(b).Client(b)
-			limiter := core.New(core.NewRedis(client, core.WithBudget(time.Minute)))
-			limit := core.Leaky(1_000_000_000, core.PerSecond(rate))
-			open := reserveSome(b, limiter, "key", limit, 500, 1000)
-			const round = 100
-			random := rand.New(rand.NewPCG(1, 2))
-			check, settle, reserve := 1<<30, 1<<30, 1<<30
-			spend := func(least *int, do func(i int)) {
-				before := microseconds(b, client)
-				for i := range round {
-					do(i)
-				}
-				*least = min(*least, microseconds(b, client)-before)
+	for _, limit := range []core.Limit{
+		core.Leaky(1_000_000_000, core.PerSecond(1)), core.Leaky(1_000_000_000, core.PerSecond(100_000)),
+		core.TokenBucket(1_000_000_000, core.PerSecond(1)), core.GCRA(1_000_000_000, core.PerSecond(1)),
+	} {
+		for _, open := range []int{2, 500} {
+			for _, together := range []int{1, 16} {
+				b.Run(fmt.Sprintf("%s/%d open/%d together", limit, open, together), func(b *testing.B) { benchmarkSettle(b, limit, open, together) })
 			}
-			for b.Loop() {
-				spend(&check, func(int) {
-					if _, err := limiter.Allow(b.Context(), "plain", limit); err != nil {
-						b.Fatal(err)
-					}
-				})
-				spend(&settle, func(int) {
-					i := random.IntN(len(open))
-					if err := open[i].Settle(b.Context(), 10); err != nil {
-						b.Fatal(err)
-					}
-					open = slices.Delete(open, i, i+1)
-				})
-				spend(&reserve, func(int) { open = append(open, reserveSome(b, limiter, "key", limit, 1, 1000)...) })
-			}
-			b.ReportMetric(float64(check)/round, "µs/check")
-			b.ReportMetric(float64(settle)/round, "µs/settlement")
-			b.ReportMetric(float64(reserve)/round, "µs/reservation")
-			b.ReportMetric(float64(settle)/float64(check), "settlement/check")
-		})
+		}
 	}
+}
+
+func benchmarkSettle(b *testing.B, limit core.Limit, open, together int) {
+	client := redistest.Start(b).Client(b)
+	limiter := core.New(core.NewRedis(client, core.WithBudget(time.Minute)))
+	lines, places := make([][]*core.Reservation, together), make([]int, together) // the open ones of each key, and which is settled next
+	for i := range lines {
+		lines[i] = reserveSome(b, limiter, strconv.Itoa(i), limit, open, 1000)
+	}
+	const round = 100
+	random := rand.New(rand.NewPCG(1, 2))
+	least := [3]float64{math.Inf(1), math.Inf(1), math.Inf(1)} // of a check, a settlement and a reservation
+	for b.Loop() {
+		var spent [3]int
+		for range round {
+			for what, do := range [...]func(line int) error{
+				func(line int) error {
+					_, err := limiter.Allow(b.Context(), "plain"+strconv.Itoa(line), core.Leaky(1_000_000_000, core.PerSecond(1)))
+					return err
+				},
+				func(line int) error {
+					last := len(lines[line]) - 1
+					settled := lines[line][last]
+					lines[line] = lines[line][:last]
+					return settled.Settle(b.Context(), 10)
+				},
+				func(line int) error {
+					lines[line] = append(lines[line], reserveSome(b, limiter, strconv.Itoa(line), limit, 1, 1000)...)
+					last, place := len(lines[line])-1, places[line]%len(lines[line])
+					lines[line][last], lines[line][place] = lines[line][place], lines[line][last]
+					return nil
+				},
+			} {
+				for i := range places {
+					places[i] = random.IntN(open)
+				}
+				before := microseconds(b, client)
+				var all sync.WaitGroup
+				for line := range lines {
+					all.Go(func() {
+						if err := do(line); err != nil {
+							b.Error(err)
+						}
+					})
+				}
+				all.Wait()
+				spent[what] += microseconds(b, client) - before
+			}
+		}
+		for what := range spent {
+			least[what] = min(least[what], float64(spent[what])/float64(round*together))
+		}
+	}
+	check, settle, reserve := least[0], least[1], least[2]
+	b.ReportMetric(check, "µs/check")
+	b.ReportMetric(settle, "µs/settlement")
+	b.ReportMetric(reserve, "µs/reservation")
+	b.ReportMetric(settle/check, "settlement/check")
 }
 
 // A plain check of GCRA, whose state is a string without notes, keeps those that there are. While its slot is being moved a

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/weir-go/ratelimit/core/internal/call"
-	"github.com/weir-go/ratelimit/core/internal/places"
+	"github.com/weir-go/ratelimit/core/internal/wait"
 )
 
 // Settlement corrects a charged check to its real cost.
@@ -175,7 +175,7 @@ type Reservation struct {
 	asked     time.Time // the store has decided between asked
 	answered  time.Time // and answered
 	ledger    ledger
-	hold      *places.Hold[taken] // nil: it has no places that have to be given back
+	hold      *wait.Hold[taken] // nil: it has no places that have to be given back
 	// waited is how long the reservation was waited for: see Waited.
 	waited time.Duration
 }
@@ -329,7 +329,7 @@ func (r *Reservation) settlements(s *settlements, costs []int) error {
 			continue
 		}
 		if r.hold != nil && c.holds() && !r.ledger.isDone(i) {
-			if mine, _ := r.hold.Claim(places.Reservation); !mine {
+			if mine, _ := r.hold.Claim(wait.Reservation); !mine {
 				continue // its Permit gives it back
 			}
 		}

@@ -8,7 +8,6 @@ import (
 	"github.com/weir-go/ratelimit/core/internal/call"
 	"github.com/weir-go/ratelimit/core/internal/console"
 	"github.com/weir-go/ratelimit/core/internal/exact"
-	"github.com/weir-go/ratelimit/core/internal/failure"
 	"github.com/weir-go/ratelimit/core/internal/redisstore"
 )
 
@@ -197,7 +196,7 @@ func (p part) decide(ctx context.Context, store Store, decisions []Decision, rec
 			receipts[place] = own[i]
 		}
 	}
-	return failure.Placed(err, p.places)
+	return call.PlacedError(err, p.places)
 }
 
 func init() { //nolint:gochecknoinits // doctor and admin look into stores in this way, and no other package does

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/weir-go/ratelimit/core/internal/warning"
+	"github.com/weir-go/ratelimit/core/internal/call"
 )
 
 // Trace has functions for metrics and logs: stores and limiters call them on events that their callers do not see; see
@@ -159,7 +159,7 @@ func (t Trace) and(other Trace) Trace {
 
 // contained returns a trace with functions that do not panic: a panic is logged instead.
 func (t Trace) contained(logger func() *slog.Logger) Trace {
-	panics := new(warning.Warning)
+	panics := new(call.Warning)
 	report := func(hook string) func(any) {
 		return func(cause any) {
 			panics.Log(logger(), "core: a trace or a logger panicked", slog.String("hook", hook), slog.Any("cause", cause))

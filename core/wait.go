@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/weir-go/ratelimit/core/internal/exact"
-	"github.com/weir-go/ratelimit/core/internal/queue"
+	"github.com/weir-go/ratelimit/core/internal/wait"
 )
 
 // LimitedError is the error of [Limiter.Wait], [Limiter.WaitN], [Limiter.WaitAll], [Limiter.Acquire], [Limiter.TryAcquire]
@@ -275,7 +275,7 @@ func (r *Reservation) wait(ctx context.Context, until time.Time, late func(reaso
 	defer cancel(nil)
 	defer context.AfterFunc(r.limiter.open, func() { cancel(context.Cause(r.limiter.open)) })()
 	if queues > 1 { // a turn in several queues cannot be handed on
-		if queue.Until(ctx, due) {
+		if wait.Until(ctx, due) {
 			return nil
 		}
 		r.giveBackLater()

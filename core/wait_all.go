@@ -8,9 +8,7 @@ import (
 
 	"github.com/weir-go/ratelimit/core/internal/call"
 	"github.com/weir-go/ratelimit/core/internal/exact"
-	"github.com/weir-go/ratelimit/core/internal/failure"
-	"github.com/weir-go/ratelimit/core/internal/lines"
-	"github.com/weir-go/ratelimit/core/internal/queue"
+	"github.com/weir-go/ratelimit/core/internal/wait"
 )
 
 // WaitAll is [Limiter.Reserve] that waits until the call passes, as [Limiter.Wait] does: for places of [Concurrent]
@@ -93,17 +91,17 @@ type lineKey struct {
 }
 
 type (
-	lineClass = lines.Class[lineKey]
-	lineLack  = lines.Lack[lineKey]
+	lineClass = wait.Class[lineKey]
+	lineLack  = wait.Lack[lineKey]
 )
 
 // poll returns how long after a denial the first of a line asks again. If the store tells the waiters their turns, the
 // poll covers a lost message.
 func (l *Limiter) poll(attempt int) time.Duration {
 	if l.wakes != nil && l.wakes.Listening() {
-		return queue.Rarely()
+		return wait.Rarely()
 	}
-	return queue.Backoff(attempt)
+	return wait.Backoff(attempt)
 }
 
 // keyOfLine returns the key of the lines in which waiters for the units of a check stand.
@@ -196,7 +194,7 @@ func (q *waitedCall) behind(ctx context.Context, tries bool) (lacks []lineLack, 
 }
 
 // stand waits for the call's turns, and asks at each, until it passes.
-func (q *waitedCall) stand(ctx context.Context, w *lines.Waiter[lineKey]) (*Reservation, error) {
+func (q *waitedCall) stand(ctx context.Context, w *wait.Waiter[lineKey]) (*Reservation, error) {
 	var over <-chan time.Time
 	if !q.until.IsZero() {
 		timer := time.NewTimer(time.Until(q.until))
@@ -209,7 +207,7 @@ func (q *waitedCall) stand(ctx context.Context, w *lines.Waiter[lineKey]) (*Rese
 		case <-ctx.Done():
 			return nil, gaveUp(ctx)
 		case <-q.limiter.open.Done():
-			return nil, failure.ErrClosed
+			return nil, call.ErrClosed
 		case <-over:
 			select {
 			case <-w.Turn(): // in the same moment: the answer decides
@@ -238,7 +236,7 @@ func (q *waitedCall) stand(ctx context.Context, w *lines.Waiter[lineKey]) (*Rese
 // ask makes the call. It returns a reservation that has passed, or the limits that have denied it, or an error, which is
 // a [LimitedError] if no wait helps. A waiter is registered for the lines in which it stands; w is nil for a call that
 // has just come.
-func (q *waitedCall) ask(ctx context.Context, w *lines.Waiter[lineKey]) (r *Reservation, lacks []lineLack, err error) {
+func (q *waitedCall) ask(ctx context.Context, w *wait.Waiter[lineKey]) (r *Reservation, lacks []lineLack, err error) {
 	checks := q.next()
 	q.register(w, checks)
 	if !q.leaveRoom(ctx, w, checks) {
@@ -293,7 +291,7 @@ func (q *waitedCall) reserve(ctx context.Context, checks []Check, waiters []*cal
 
 // register prepares the waiters of the checks, one for the places of each line in which the call stands. A store
 // registers them if it denies the call.
-func (q *waitedCall) register(w *lines.Waiter[lineKey], checks []Check) {
+func (q *waitedCall) register(w *wait.Waiter[lineKey], checks []Check) {
 	l := q.limiter
 	if w == nil || l.wakes == nil {
 		return
@@ -330,8 +328,8 @@ func (q *waitedCall) keepRegistered() {
 	q.waiters = nil
 }
 
-// leave takes the call out of its lines: see [lines.Lines.Leave].
-func (q *waitedCall) leave(w *lines.Waiter[lineKey], more func(lineClass) int) {
+// leave takes the call out of its lines: see [wait.Lines.Leave].
+func (q *waitedCall) leave(w *wait.Waiter[lineKey], more func(lineClass) int) {
 	l := q.limiter
 	if l.wakes == nil {
 		l.lines.Leave(w, more)

@@ -5,13 +5,13 @@ import (
 	"errors"
 	"time"
 
-	"github.com/weir-go/ratelimit/core/internal/failure"
-	"github.com/weir-go/ratelimit/core/internal/queue"
+	"github.com/weir-go/ratelimit/core/internal/call"
+	"github.com/weir-go/ratelimit/core/internal/wait"
 )
 
 // waitersOf returns the queues of a limiter.
-func waitersOf(l *Limiter) *queue.Queues[queueKey, waitRequest, *Reservation, Decision] {
-	return queue.New(queue.Config[queueKey, waitRequest, *Reservation, Decision]{
+func waitersOf(l *Limiter) *wait.Queues[queueKey, waitRequest, *Reservation, Decision] {
+	return wait.NewQueues(wait.QueueConfig[queueKey, waitRequest, *Reservation, Decision]{
 		Ask:      l.askForWaiters,
 		Return:   func(grants []*Reservation) { l.cancelLater(grants...) },
 		Together: func(a, b waitRequest) bool { return a.limit == b.limit && (a.cost == 0) == (b.cost == 0) },
@@ -28,7 +28,7 @@ func waitersOf(l *Limiter) *queue.Queues[queueKey, waitRequest, *Reservation, De
 		},
 		GaveUp: gaveUp,
 		Most:   mostTogether,
-		Closed: l.open.Done(), ErrClosed: failure.ErrClosed,
+		Closed: l.open.Done(), ErrClosed: call.ErrClosed,
 	})
 }
 
@@ -36,7 +36,7 @@ func waitersOf(l *Limiter) *queue.Queues[queueKey, waitRequest, *Reservation, De
 const mostTogether = 1000
 
 // askForWaiters makes the requests of some waiters, in their order.
-func (l *Limiter) askForWaiters(ctx context.Context, requests []waitRequest) (a queue.Answer[*Reservation, Decision]) {
+func (l *Limiter) askForWaiters(ctx context.Context, requests []waitRequest) (a wait.Answer[*Reservation, Decision]) {
 	requests = requests[:together(requests)]
 	calls := make([][]Check, len(requests))
 	for i := range requests {

@@ -13,9 +13,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/core/internal/call"
 	"github.com/weir-go/ratelimit/core/internal/console"
 	"github.com/weir-go/ratelimit/core/internal/exact"
-	"github.com/weir-go/ratelimit/core/internal/holder"
 )
 
 // Holder is one call of one process that has places of a key under a [core.Concurrent] limit.
@@ -62,7 +62,7 @@ func Holders(ctx context.Context, limiter *core.Limiter, key string, limit core.
 	}
 	holders := make([]Holder, len(held))
 	for i, h := range held {
-		host, since, _ := holder.Parse(h.Name) // a name that another program has written is no error
+		host, since, _ := call.ParseHolder(h.Name) // a name that another program has written is no error
 		holders[i] = Holder{Name: h.Name, Host: host, Since: since, Until: time.UnixMicro(h.Until), Places: h.Places}
 	}
 	slices.SortStableFunc(holders, func(a, b Holder) int { return cmp.Or(a.Until.Compare(b.Until), strings.Compare(a.Name, b.Name)) })
@@ -79,7 +79,7 @@ func Evict(ctx context.Context, limiter *core.Limiter, key string, limit core.Li
 	if err := validateHeld(key, limit); err != nil {
 		return false, err
 	}
-	if _, _, ok := holder.Parse(name); !ok {
+	if _, _, ok := call.ParseHolder(name); !ok {
 		return false, fmt.Errorf("admin: %q is no name of a holder", name)
 	}
 	switch store := console.Of(limiter); {
@@ -179,7 +179,7 @@ func holdersInRedis(ctx context.Context, store *console.Redis, key string, limit
 			}
 			if name := members[i]; !listed[name] && !strings.HasPrefix(name, kept) {
 				listed[name] = true
-				held = append(held, console.Holder{Name: name, Until: int64(ends), Places: holder.Places(name)})
+				held = append(held, console.Holder{Name: name, Until: int64(ends), Places: call.HolderPlaces(name)})
 			}
 		}
 		if len(members) < 2*pageOfHolders {

@@ -12,9 +12,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/core/internal/call"
 	"github.com/weir-go/ratelimit/core/internal/console"
 	"github.com/weir-go/ratelimit/core/internal/exact"
-	"github.com/weir-go/ratelimit/core/internal/keyspace"
 )
 
 // Entry is a key that a store holds under one limit.
@@ -86,7 +86,7 @@ func List(ctx context.Context, limiter *core.Limiter, prefix, cursor string) (ke
 var errCursor = errors.New("admin: that is no cursor of this list")
 
 // startingWith returns the entries of states with keys that start with a prefix.
-func startingWith(prefix string, states []keyspace.State) (entries []Entry) {
+func startingWith(prefix string, states []call.NamedState) (entries []Entry) {
 	for _, state := range states {
 		if state.StartsWith(prefix) {
 			entries = append(entries, Entry(state))
@@ -139,13 +139,13 @@ func listRedis(ctx context.Context, store *console.Redis, prefix, cursor string)
 	if place == len(servers) {
 		return nil, "", nil
 	}
-	command := redis.NewScanCmd(ctx, nil, "scan", position, "match", keyspace.Pattern(store.Prefix, prefix), "count", pageSize)
+	command := redis.NewScanCmd(ctx, nil, "scan", position, "match", call.NamePattern(store.Prefix, prefix), "count", pageSize)
 	err = store.Bound(ctx, func(ctx context.Context) error { return servers[place].client.Process(ctx, command) })
 	if err != nil {
 		return nil, "", err
 	}
 	names, position := command.Val()
-	states := make([]keyspace.State, 0, len(names))
+	states := make([]call.NamedState, 0, len(names))
 	for _, name := range names {
 		if state, ok := store.Read(name); ok {
 			states = append(states, state)

@@ -6,11 +6,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/weir-go/ratelimit/core/internal/topology"
+	"github.com/weir-go/ratelimit/core/internal/redisstore"
 )
 
 // examineClient finds out whether a client suits a limiter.
-func examineClient(client topology.Topology) Report {
+func examineClient(client redisstore.Topology) Report {
 	settings, known := client.Settings()
 	if !known {
 		return Report{{
@@ -23,7 +23,7 @@ func examineClient(client topology.Topology) Report {
 	return Report{examineRetries(&settings), examineDeadlines(&settings), examineDialer(&settings), examineEncryption(&settings)}
 }
 
-func examineRetries(s *topology.Settings) Finding {
+func examineRetries(s *redisstore.Settings) Finding {
 	f := Finding{Name: "retries", Severity: OK, Found: "the client repeats no call (MaxRetries: -1)"}
 	if s.Retries > 0 {
 		f.Severity = Problem
@@ -37,7 +37,7 @@ func examineRetries(s *topology.Settings) Finding {
 	return f
 }
 
-func examineDeadlines(s *topology.Settings) Finding {
+func examineDeadlines(s *redisstore.Settings) Finding {
 	if s.Deadlines {
 		return Finding{Name: "deadlines", Severity: OK, Found: "the client heeds deadlines (ContextTimeoutEnabled)"}
 	}
@@ -49,7 +49,7 @@ func examineDeadlines(s *topology.Settings) Finding {
 	}
 }
 
-func examineDialer(s *topology.Settings) Finding {
+func examineDialer(s *redisstore.Settings) Finding {
 	if !s.NoDialer {
 		return Finding{Name: "dialer", Severity: OK, Found: "the client was given a dialer"}
 	}
@@ -61,7 +61,7 @@ func examineDialer(s *topology.Settings) Finding {
 	}
 }
 
-func examineEncryption(s *topology.Settings) Finding {
+func examineEncryption(s *redisstore.Settings) Finding {
 	f := Finding{Name: "encryption", Severity: OK, Found: "TLS"}
 	switch {
 	case s.TLS != nil && s.TLS.InsecureSkipVerify && s.TLS.VerifyConnection == nil && s.TLS.VerifyPeerCertificate == nil:

@@ -16,8 +16,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/core/internal/call"
 	"github.com/weir-go/ratelimit/core/internal/console"
-	"github.com/weir-go/ratelimit/core/internal/keyspace"
 )
 
 // patience is how long a call may take by which the doctor finds out how long calls take. It
@@ -148,7 +148,7 @@ func (e *examination) ofCluster() bool { return e.store.Topology.Cluster != nil 
 
 // tag returns the beginning of the Redis keys of the subject.
 func (e *examination) tag() string {
-	return string(keyspace.AppendTag(nil, e.store.Prefix, e.subject))
+	return string(call.AppendTag(nil, e.store.Prefix, e.subject))
 }
 
 // unusedSubject returns an unused key that is on this server if there are several servers.
@@ -159,7 +159,7 @@ func (e *examination) unusedSubject(ctx context.Context) (string, error) {
 		if !e.store.Topology.Sharded() {
 			return subject, nil
 		}
-		on, err := e.store.Topology.ServerOf(ctx, string(keyspace.AppendSubject(nil, subject)))
+		on, err := e.store.Topology.ServerOf(ctx, string(call.AppendSubject(nil, subject)))
 		if err != nil {
 			return "", err
 		}

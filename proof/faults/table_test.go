@@ -27,7 +27,7 @@ func TestTableNamesTests(t *testing.T) {
 	}
 	sources := map[string]source{
 		"": read(t, "."), "core": read(t, "../../core"), "batch": read(t, "../../core/internal/batch"), "dial": read(t, "../../internal/dial"),
-		"redisstore": read(t, "../../core/internal/redisstore"), "background": read(t, "../../core/internal/background"), "script": read(t, "../../core/internal/script"),
+		"redisstore": read(t, "../../core/internal/redisstore"), "wait": read(t, "../../core/internal/wait"), "script": read(t, "../../core/internal/script"),
 		"guard": read(t, "../../guard"), "fallback": read(t, "../../guard/internal/fallback"), "outbound": read(t, "../../outbound"), "adapter suite": read(t, "../../guard/guardtest"),
 	}
 	rows := 0

@@ -10,7 +10,6 @@ import (
 	"strconv"
 
 	"github.com/weir-go/ratelimit/core/internal/exact"
-	"github.com/weir-go/ratelimit/core/internal/keyspace"
 	"github.com/weir-go/ratelimit/internal/alternatives"
 )
 
@@ -105,14 +104,14 @@ func (c *Check) StateKey() exact.Key { return StateKey(c.Key, c.Spec) }
 
 // StateKey returns the key of the state that a caller's key has under a spec.
 func StateKey(key string, spec *exact.Spec) exact.Key {
-	return exact.Key{Subject: keyspace.Shorten(key), Identity: spec.Identity()}
+	return exact.Key{Subject: Shorten(key), Identity: spec.Identity()}
 }
 
 // AppendIdentity appends the part after the subject in the name of a state under a spec, in Redis and in a table.
 func AppendIdentity(b []byte, spec *exact.Spec) []byte {
 	b = append(b, spec.StateName...)
 	if spec.IsShadow() {
-		b = append(b, keyspace.Shadow...)
+		b = append(b, ShadowSuffix...)
 	}
 	return b
 }
@@ -211,7 +210,7 @@ func (c *Call) Set(n int, check func(place int, own *Check)) {
 	}
 }
 
-// complete sets what follows from the check as it was asked, at a place.
+// complete sets the fields that follow from the check as it was asked, at a place.
 func (c *Check) complete(place int) {
 	c.Index = place
 	c.Headroom = min(c.Headroom, c.Spec.Capacity)
@@ -418,7 +417,7 @@ func (c *Check) Answer(pass, peek bool) (a Answer) {
 		a.Retry = Never
 	case !a.Allowed:
 		a.Retry, a.Estimated = c.Spec.Wait(c.Usage, c.Need()), c.Spec.Algorithm.Holds()
-	case c.Spec.Delayed && !c.Looks() && (pass || peek): // served when what came before has been
+	case c.Spec.Delayed && !c.Looks() && (pass || peek): // served after all that came before
 		a.Delay = c.Spec.Delay(c.Spec.Charged(c.Usage, c.Cost-c.Units), c.Undelayed)
 	}
 	after := c.After(pass && !peek)
@@ -439,7 +438,7 @@ func (c *Check) answerKind(a *Answer, pass bool) {
 	a.Began = c.Spec.Algorithm.Bans() && (c.Struck || c.Charge && pass) && c.Spec.Begins(c.Usage, c.Cost)
 }
 
-// After returns what is used after the decision, given whether the group passed.
+// After returns the usage after the decision, given whether the group passed.
 func (c *Check) After(pass bool) exact.Usage {
 	if c.Struck || pass && !c.Waived && c.Cost > 0 && !c.Condition && !c.OnDenial {
 		return c.Spec.Charged(c.Usage, c.Cost)

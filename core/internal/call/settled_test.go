@@ -7,13 +7,12 @@ import (
 
 	"github.com/weir-go/ratelimit/core/internal/call"
 	"github.com/weir-go/ratelimit/core/internal/exact"
-	"github.com/weir-go/ratelimit/core/internal/specs"
 )
 
 // A settlement adds what was used beyond the charge, or refunds the rest, up to what can be charged at all.
 func TestEventsOfASettlement(t *testing.T) {
 	of := func(a exact.Algorithm) *exact.Spec {
-		return specs.Of(exact.Params{Algorithm: a, Capacity: 10, Events: 10, Period: time.Second})
+		return exact.SpecOf(exact.Params{Algorithm: a, Capacity: 10, Events: 10, Period: time.Second})
 	}
 	leaky, places := of(exact.Leaky), of(exact.Concurrent)
 	for _, c := range []struct {

@@ -5,9 +5,9 @@ import (
 	"context"
 	"time"
 
+	"github.com/weir-go/ratelimit/core/internal/call"
 	"github.com/weir-go/ratelimit/core/internal/exact"
-	"github.com/weir-go/ratelimit/core/internal/keyspace"
-	"github.com/weir-go/ratelimit/core/internal/topology"
+	"github.com/weir-go/ratelimit/core/internal/redisstore"
 )
 
 // Of returns the store of a limiter, which is a *core.Limiter. Package core sets it.
@@ -24,13 +24,13 @@ type Store struct {
 
 // Redis is a store that [core.NewRedis] has made.
 type Redis struct {
-	Topology topology.Topology
+	Topology redisstore.Topology
 	Prefix   string
 	Budget   time.Duration
 	// Closed is why the store cannot be used any more, or nil.
 	Closed error
-	// Read reads the name of a key, as [keyspace.Parse] does. It knows the algorithms.
-	Read func(name string) (state keyspace.State, ok bool)
+	// Read reads the name of a key, as [call.ParseName] does. It knows the algorithms.
+	Read func(name string) (state call.NamedState, ok bool)
 	// Bound runs a call to Redis within the budget, and explains its error.
 	Bound func(ctx context.Context, call func(context.Context) error) error
 	// Explain returns the error that core makes of one of the client.
@@ -54,7 +54,7 @@ type Memory struct {
 	// Pages is how many pages its keys are on.
 	Pages int
 	// Page returns the states on a page.
-	Page func(ctx context.Context, page int) ([]keyspace.State, error)
+	Page func(ctx context.Context, page int) ([]call.NamedState, error)
 	// Holders returns the holders of places of a key under a limit, which is a [core.Limit].
 	Holders func(ctx context.Context, key string, limit any) ([]Holder, error)
 	// Evict gives back all places of the holder with a name, and reports whether it had any.
@@ -65,7 +65,7 @@ type Memory struct {
 
 // Holder has places.
 type Holder struct {
-	// Name is the holder's name: see package holder.
+	// Name is the holder's name: see [call.HolderName].
 	Name string
 	// Places is how many it has.
 	Places int

@@ -5,8 +5,6 @@ import (
 
 	"github.com/weir-go/ratelimit/core/internal/call"
 	"github.com/weir-go/ratelimit/core/internal/exact"
-	"github.com/weir-go/ratelimit/core/internal/holder"
-	"github.com/weir-go/ratelimit/core/internal/keyspace"
 	"github.com/weir-go/ratelimit/core/internal/memory"
 	"github.com/weir-go/ratelimit/core/internal/redisstore"
 )
@@ -22,7 +20,7 @@ func OfMemory(m *memory.Store) *Memory {
 			held, err := m.Held(ctx, key, SpecOf(limit))
 			shown := make([]Holder, len(held))
 			for i, h := range held {
-				shown[i] = Holder{Name: holder.Name(h.Holder), Places: h.Places, Until: h.Until}
+				shown[i] = Holder{Name: call.HolderName(h.Holder), Places: h.Places, Until: h.Until}
 			}
 			return shown, err
 		},
@@ -33,7 +31,7 @@ func OfMemory(m *memory.Store) *Memory {
 			spec := SpecOf(limit)
 			held, err := m.Held(ctx, key, spec)
 			for _, h := range held {
-				if holder.Name(h.Holder) == name {
+				if call.HolderName(h.Holder) == name {
 					return true, m.Settle(ctx, []call.Correction{{
 						Correction: exact.Correction{Events: -h.Places, Holder: h.Holder}, Key: key, Spec: spec,
 					}})
@@ -48,8 +46,8 @@ func OfMemory(m *memory.Store) *Memory {
 func OfRedis(r *redisstore.Store) *Redis {
 	return &Redis{
 		Topology: r.Topology(), Prefix: r.Prefix, Budget: r.Budget, Bound: r.Bound,
-		Read: func(name string) (keyspace.State, bool) {
-			state, ok := keyspace.Parse(r.Prefix, name)
+		Read: func(name string) (call.NamedState, bool) {
+			state, ok := call.ParseName(r.Prefix, name)
 			_, known := exact.AlgorithmNamed(state.Algorithm)
 			return state, ok && known
 		},

@@ -5,14 +5,13 @@ import (
 	"time"
 
 	"github.com/weir-go/ratelimit/core/internal/exact"
-	"github.com/weir-go/ratelimit/core/internal/specs"
 )
 
 // What is known of a call follows from what is known of its checks.
 func TestWhatIsKnownOfACall(t *testing.T) {
 	now := int64(1_000_000)
-	d, spec := at(&now), specs.Of(leaky)
-	ban := specs.Of(exact.Params{
+	d, spec := at(&now), exact.SpecOf(leaky)
+	ban := exact.SpecOf(exact.Params{
 		Algorithm: exact.Ban, Capacity: 5, Events: 5, Period: time.Minute,
 		Ban: exact.BanTerms{First: time.Minute, Factor: 2, Longest: time.Hour, Forget: time.Hour},
 	})

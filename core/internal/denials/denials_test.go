@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/weir-go/ratelimit/core/internal/exact"
-	"github.com/weir-go/ratelimit/core/internal/specs"
 	"github.com/weir-go/ratelimit/internal/bounded"
 )
 
@@ -22,7 +21,7 @@ func at(now *int64) *Denials {
 // A denial is repeated until its RetryAfter, counted from when it was sent, to whoever needs as much or more.
 func TestADenialIsRepeatedWhileItHolds(t *testing.T) {
 	now := int64(1_000_000)
-	d, spec := at(&now), specs.Of(leaky)
+	d, spec := at(&now), exact.SpecOf(leaky)
 	asked := Check{Key: "key", Spec: spec, Units: 2}
 	told := Denial{Remaining: 1, RetryAfter: 900 * time.Millisecond, NextAfter: 900 * time.Millisecond, ResetAfter: 9 * time.Second}
 	d.begin(&asked)
@@ -65,12 +64,12 @@ func TestADenialIsRepeatedWhileItHolds(t *testing.T) {
 func TestADenialEndsWithWhatItIsDueTo(t *testing.T) {
 	named := leaky
 	named.Name = "plan"
-	spec := specs.Of(named)
+	spec := exact.SpecOf(named)
 	larger := named
 	larger.Capacity = 20
 	for name, change := range map[string]func(d *Denials){
 		"it is forgotten":       func(d *Denials) { d.Forget("key", spec) },
-		"it has other numbers":  func(d *Denials) { d.noticeNumbers(&Check{Key: "key", Spec: specs.Of(larger)}) },
+		"it has other numbers":  func(d *Denials) { d.noticeNumbers(&Check{Key: "key", Spec: exact.SpecOf(larger)}) },
 		"less has been charged": func(d *Denials) { d.noticeCharge(&Check{Key: "key", Spec: spec, Units: 1}) },
 	} {
 		for _, inFlight := range []bool{true, false} {

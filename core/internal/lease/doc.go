@@ -1,17 +1,14 @@
-// Package lease renews the leases of this process, and reports when it can no longer be sure that it holds one.
+// Package lease keeps units that a store has charged ahead of time, and spends them without asking the store
+// again.
 //
-// A store grants a holder something for the length of a lease, counted on the store's own clock. The
-// holder begins a [Lease] with the instant at which it sent the request for it. The store can only have
-// received the request later, so its lease ends later than one that is counted from that instant. The
-// lease is certain until then, less one percent for clocks that run at different speeds.
+// A [Set] asks its store to charge a number of units of a key at once: a grant. Until the grant lapses, calls of this
+// process spend its units: each spending is a look into a table, an atomic subtraction and a look at the clock. When half
+// of a grant is spent, the next one is asked for in the background. When a grant lapses, its unspent units are returned
+// to the store. [TermsOf] says how long a grant lasts, and why no more passes than the user tolerates.
 //
-// [Leases] renew the leases of a process, many in one call. A lease is renewed for the first time when a
-// third of its length has passed, so a short request causes no renewal. A renewal that is not answered
-// is retried until the lease is no longer certain. The lease is lost then, and nothing brings it back.
+// The metrics use the same words: units are granted, and then spent, returned or lapsed. Units that could not be returned
+// have lapsed: they stay charged, and no call spends them.
 //
-// The clock is Go's monotonic one. It stands still while the machine sleeps, and a goroutine that does
-// not run cannot be told anything: a resource that must never see two holders has to check a token that
-// grows with every grant.
-//
-// The package knows neither a store nor limits: the functions of [Config] renew leases.
+// The package knows neither calls nor a store: the functions of [Config] ask the store. The leases of places, which package
+// wait renews, have nothing to do with it.
 package lease

@@ -5,7 +5,6 @@ import (
 
 	"github.com/weir-go/ratelimit/core/internal/call"
 	"github.com/weir-go/ratelimit/core/internal/exact"
-	"github.com/weir-go/ratelimit/core/internal/keyspace"
 )
 
 // Len returns how many keys the store holds, each counted under each of its limits.
@@ -24,7 +23,7 @@ func (m *Store) Len() int {
 func (m *Store) Pages() int { return len(m.shards) }
 
 // Page returns the keys of the states on a page.
-func (m *Store) Page(ctx context.Context, page int) (states []keyspace.State, err error) {
+func (m *Store) Page(ctx context.Context, page int) (states []call.NamedState, err error) {
 	if err := m.ready(ctx); err != nil {
 		return nil, err
 	}
@@ -37,8 +36,8 @@ func (m *Store) Page(ctx context.Context, page int) (states []keyspace.State, er
 			continue
 		}
 		of := key.Identity
-		state := keyspace.State{Limit: of.Label(), Algorithm: of.Algorithm.String(), Named: of.Name != "", Shadow: of.IsShadow()}
-		state.Key, state.Hashed = keyspace.Restore(key.Subject)
+		state := call.NamedState{Limit: of.Label(), Algorithm: of.Algorithm.String(), Named: of.Name != "", Shadow: of.IsShadow()}
+		state.Key, state.Hashed = call.Restore(key.Subject)
 		states = append(states, state)
 	}
 	return states, nil

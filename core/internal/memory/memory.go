@@ -10,7 +10,6 @@ import (
 
 	"github.com/weir-go/ratelimit/core/internal/call"
 	"github.com/weir-go/ratelimit/core/internal/exact"
-	"github.com/weir-go/ratelimit/core/internal/failure"
 )
 
 // Config says how a store works. All fields but Slack are needed.
@@ -128,10 +127,10 @@ func (m *Store) sweep() {
 
 func (m *Store) ready(ctx context.Context) error {
 	if m.closed.Load() {
-		return failure.ErrClosed
+		return call.ErrClosed
 	}
 	if ctx.Err() != nil {
-		return failure.Unsent(failure.GivenUp, "core: the call was given up: %w", context.Cause(ctx))
+		return call.Unsent(call.GivenUp, "core: the call was given up: %w", context.Cause(ctx))
 	}
 	return nil
 }
@@ -240,7 +239,7 @@ func (m *Store) makeRoom(group []call.Check, places []place, spared []call.Check
 			}
 		}
 		if len(s.entries)+added > s.bound && !s.giveUp(now, spared) {
-			return failure.Unsent(failure.Full, "core: the memory store is at its bound of %d keys, and found none to give up: they all deny", m.MaxKeys)
+			return call.Unsent(call.Full, "core: the memory store is at its bound of %d keys, and found none to give up: they all deny", m.MaxKeys)
 		}
 	}
 	return nil

@@ -10,7 +10,6 @@ import (
 
 	"github.com/weir-go/ratelimit/core/internal/call"
 	"github.com/weir-go/ratelimit/core/internal/exact"
-	"github.com/weir-go/ratelimit/core/internal/keyspace"
 	"github.com/weir-go/ratelimit/core/internal/script"
 )
 
@@ -73,7 +72,7 @@ func (r *Store) open(ctx context.Context, checks []*call.Check) error {
 		expires := open.Until() + grace
 		member := script.Member(c.Holder, c.Charged, c.Cost, c.Spec)
 		if err := r.Bound(context.WithoutCancel(ctx), func(ctx context.Context) error {
-			return opening.Run(ctx, r.topology.Client, []string{r.Name(c.Key, c.Spec) + keyspace.Reserved},
+			return opening.Run(ctx, r.topology.Client, []string{r.Name(c.Key, c.Spec) + call.ReservedSuffix},
 				strconv.FormatInt(at+c.ReserveFor, 10), member, strconv.FormatInt(expires/1000, 10), strconv.FormatInt((expires-at)/1000, 10)).Err()
 		}); err != nil {
 			return err
@@ -103,7 +102,7 @@ func (r *Store) settleAlone(ctx context.Context, one []call.Correction) error {
 	var closed int64
 	err := r.Bound(context.WithoutCancel(ctx), func(ctx context.Context) (err error) {
 		member := script.Member(c.Holder, c.At, c.Charged, c.Spec)
-		closed, err = r.topology.Client.ZRem(ctx, r.Name(c.Key, c.Spec)+keyspace.Reserved, member).Result()
+		closed, err = r.topology.Client.ZRem(ctx, r.Name(c.Key, c.Spec)+call.ReservedSuffix, member).Result()
 		return err
 	})
 	if err != nil {

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/weir-go/ratelimit/core/internal/call"
-	"github.com/weir-go/ratelimit/core/internal/failure"
 	"github.com/weir-go/ratelimit/core/internal/script"
 )
 
@@ -28,7 +27,7 @@ func (s *server) notice(instant int64) { s.ahead.Add(instant - s.clock()) }
 
 // errJumps is the error of a call that has been made again too often. Nothing was charged.
 func errJumps() error {
-	return failure.Unsent(failure.Other, "core: redis has denied a call %d times for want of the window of its clock: does that jump?", mostAgain+1)
+	return call.Unsent(call.Other, "core: redis has denied a call %d times for want of the window of its clock: does that jump?", mostAgain+1)
 }
 
 // ask has the script decide groups with keys on one server, times times. Groups that need other windows of a calendar are
@@ -106,19 +105,19 @@ func (r *Store) settleAgain(ctx context.Context, list []call.Correction, times i
 		return failed
 	}
 	undone := append(undoneOf(list, err), undoneOf(again, failed)...)
-	failures := []error{failure.ErrPartlySettled, failed}
+	failures := []error{call.ErrPartlySettled, failed}
 	if err != nil {
 		failures = append(failures, err)
 	}
-	return &failure.PartlySettledError{NotDone: undone, Err: failure.Join(failures)}
+	return &call.PartlySettledError{NotDone: undone, Err: call.JoinErrors(failures)}
 }
 
 // undoneOf returns the places of the settlements that an error says were certainly not carried out.
 func undoneOf(list []call.Correction, err error) []int {
-	if partly, ok := errors.AsType[*failure.PartlySettledError](err); ok {
+	if partly, ok := errors.AsType[*call.PartlySettledError](err); ok {
 		return partly.NotDone
 	}
-	if errors.Is(err, failure.ErrNotDone) {
+	if errors.Is(err, call.ErrNotDone) {
 		return placesOf(list)
 	}
 	return nil

@@ -4,7 +4,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/weir-go/ratelimit/core/internal/failure"
+	"github.com/weir-go/ratelimit/core/internal/call"
 )
 
 // calls counts the calls in flight that batches do not count: calls that take several batches, and calls that take none.
@@ -21,7 +21,7 @@ func (c *calls) begin() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
-		return failure.ErrClosed
+		return call.ErrClosed
 	}
 	c.open++
 	return nil

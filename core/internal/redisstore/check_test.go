@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -161,6 +162,115 @@ func TestPlainChecksAreDecidedAsAllChecks(t *testing.T) {
 			}
 			if unknown == 0 || unknown > 350 {
 				t.Errorf("%d of 700 states were unknown to it", unknown)
+			}
+		})
+	}
+}
+
+// settleBy carries out a correction as a plain one, or not, and returns what is said of it. It reports besides whether the
+// script of plain settlements has done so.
+func settleBy(t *testing.T, r *Store, one call.Correction, plainly bool) (answer string, plain bool) {
+	t.Helper()
+	lane := r.only.settlements
+	c := lane.NewCall()
+	defer lane.Free(c)
+	c.Request.SetCorrections([]call.Correction{one}, r.only.clock, r.Name)
+	if c.Request.Plain && !plainly {
+		c.Request.Explain()
+	}
+	if err := lane.Do(t.Context(), c); err != nil || c.Err != nil {
+		t.Fatal(err, c.Err)
+	}
+	return c.Answer.Text, c.Request.Plain
+}
+
+// The script of an algorithm's settlements of one reservation each tells and leaves the same as that for all settlements,
+// or does nothing and says so, whatever lies in the key, and however the clock and the numbers of the limit change.
+func TestPlainSettlementsAreCarriedOutAsAllSettlements(t *testing.T) {
+	for of := range exact.All() {
+		if !of.Noted() {
+			continue
+		}
+		t.Run(of.String(), func(t *testing.T) {
+			random, rig := repeatable.Random(t), newRig(t)
+			plainly, known := rig.store(t), rig.store(t)
+			settled, unknown := 0, 0
+			var all []*exact.Spec
+			var open []call.Correction
+			for round := range 1500 {
+				if round%150 == 0 {
+					all, open = plansOf(random, of), nil
+					for i, own := range all { // more room, so that many overlap
+						p := own.Params
+						p.Capacity, p.Events = p.Capacity*20, p.Events*[]int{1, 20}[random.IntN(2)]
+						var identity *exact.Spec
+						if i > 0 {
+							identity = all[1]
+						}
+						all[i] = exact.NewSpec(p, identity)
+					}
+				}
+				switch random.IntN(40) {
+				case 0:
+					rig.now -= random.Int64N(10_000_000)
+				case 1:
+					rig.now += random.Int64N(100_000_000)
+				case 2, 3, 4, 5, 6, 7:
+					rig.now += random.Int64N(1_000_000)
+				case 8:
+					key := fmt.Sprint(round/150, random.IntN(2))
+					damage(t, random, rig.client, [2]string{plainly.Name(key, all[0]), known.Name(key, all[0])})
+				}
+				own := all[min(random.IntN(12), len(all)-1)*random.IntN(2)]
+				check := call.Check{Key: fmt.Sprint(round/150, random.IntN(2)), Spec: own, Units: 1 + random.IntN(8), Settled: random.IntN(6) > 0}
+				if random.IntN(2) == 0 || len(open) == 0 {
+					asked, other := callOf(check), callOf(check)
+					got, _ := answerTo(t, plainly, asked.Groups, 1, true)
+					want, _ := answerTo(t, known, other.Groups, 1, true)
+					if strings.ReplaceAll(got.Text, "+", "") != strings.ReplaceAll(want.Text, "+", "") { // one may lack its time to live
+						t.Fatalf("round %d: %+v is told %+v, want %+v", round, check, got, want)
+					}
+					if err := script.Observe(asked.Groups, got.Text, 0, func(*call.Check, script.Mark) {}); err != nil {
+						t.Fatal(err)
+					}
+					c := &asked.Checks[0]
+					if call.Decide(asked.Groups[0]) && c.Noted() {
+						c.Charged.At = got.At
+						back := call.Reversal(asked.Groups[0])[0]
+						open = append(open, back)
+					}
+					continue
+				}
+				place := random.IntN(len(open))
+				one := open[place]
+				if random.IntN(10) > 0 {
+					open = append(open[:place], open[place+1:]...)
+				}
+				one.Wanted, one.Firm = random.IntN(2) == 0, random.IntN(2) == 0
+				if one.Events += random.IntN(1 - one.Events); random.IntN(6) == 0 {
+					one.Events = 1 + random.IntN(5)
+				}
+				name := fmt.Sprintf("round %d at %d: %+v under %s", round, rig.now, one, one.Spec)
+				before, _ := stateOf(t, rig.client, plainly.Name(one.Key, one.Spec))
+				got, plain := settleBy(t, plainly, one, true)
+				want, _ := settleBy(t, known, one, false)
+				if !plain {
+					unknown++
+				}
+				if got != want {
+					t.Fatalf("%s, of %v: it says %q, want %q", name, before, got, want)
+				}
+				state, ends := stateOf(t, rig.client, plainly.Name(one.Key, one.Spec))
+				left, wantEnds := stateOf(t, rig.client, known.Name(one.Key, one.Spec))
+				lives := ends == 0 || math.Abs(float64(ends-wantEnds)) <= 1500 // a check sees to a key that has lost its time to live
+				if !reflect.DeepEqual(state, left) || !lives {
+					t.Fatalf("%s, of\n%v: it leaves\n%v until %d, want\n%v until %d", name, before, state, ends, left, wantEnds)
+				}
+				settled++
+			}
+			t.Logf("%d of %d states were unknown to it", unknown, settled)
+			if unknown == 0 || unknown > settled/2 {
+				t.Errorf("%d of %d states were unknown to it", unknown, settled)
 			}
 		})
 	}

@@ -12,21 +12,20 @@ import (
 
 	"github.com/weir-go/ratelimit/core/internal/call"
 	"github.com/weir-go/ratelimit/core/internal/exact"
-	"github.com/weir-go/ratelimit/core/internal/failure"
 )
 
 // Close returns when all has ended that was begun before: no settlement, and no charge
 // that is given back, is cut off.
 func TestCloseDrainsWhatIsNoCheck(t *testing.T) {
 	for name, c := range map[string]struct {
-		held  string // what the server takes its time for
+		held  string // a word of what the server takes its time for
 		begin func(context.Context, *Store) error
 	}{
 		"a settlement": {"settle", func(ctx context.Context, r *Store) error {
 			return r.Settle(ctx, correction("key", hourly, -5))
 		}},
 		"a reset": {"reset", func(ctx context.Context, r *Store) error { return r.Reset(ctx, "key", []*exact.Spec{hourly}) }},
-		"what a denied call gives back": {"settle", func(ctx context.Context, r *Store) error {
+		"what a denied call gives back": {"n0000000000000000", func(ctx context.Context, r *Store) error {
 			asked, err := decide(ctx, r, call.Check{Key: "key", Spec: hourly, Units: 1}, call.Check{Key: "full", Spec: hourly, Units: 1})
 			if err == nil && (!asked.Checks[0].Fits || asked.Checks[1].Fits) {
 				err = errors.New("want a denial by the second limit")
@@ -64,7 +63,7 @@ func TestCloseDrainsWhatIsNoCheck(t *testing.T) {
 					t.Error("Close has not waited")
 				default:
 				}
-				if err := c.begin(t.Context(), r); !errors.Is(err, failure.ErrClosed) {
+				if err := c.begin(t.Context(), r); !errors.Is(err, call.ErrClosed) {
 					t.Errorf("begun after Close: %v", err)
 				}
 				close(release)
@@ -111,10 +110,10 @@ func TestServerThatIsFoundAfterClose(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := r.serverAt(clientAt(t, "10.0.0.1:6379", answer))
-	if err := s.checks.Do(t.Context(), s.checks.NewCall()); !errors.Is(err, failure.ErrClosed) {
+	if err := s.checks.Do(t.Context(), s.checks.NewCall()); !errors.Is(err, call.ErrClosed) {
 		t.Errorf("a check after Close: %v", err)
 	}
-	if err := s.settlements.Do(t.Context(), s.settlements.NewCall()); !errors.Is(err, failure.ErrClosed) {
+	if err := s.settlements.Do(t.Context(), s.settlements.NewCall()); !errors.Is(err, call.ErrClosed) {
 		t.Errorf("a settlement after Close: %v", err)
 	}
 }

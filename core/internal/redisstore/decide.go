@@ -9,7 +9,6 @@ import (
 
 	"github.com/weir-go/ratelimit/core/internal/batch"
 	"github.com/weir-go/ratelimit/core/internal/call"
-	"github.com/weir-go/ratelimit/core/internal/failure"
 	"github.com/weir-go/ratelimit/core/internal/script"
 )
 
@@ -162,7 +161,7 @@ func (r *Store) askOnce(ctx context.Context, groups [][]call.Check, wantInstant 
 	switch err := s.checks.Do(ctx, c); {
 	case errors.Is(err, batch.ErrLeft):
 		r.giveBackLater(s, c, groups, times)
-		return toldReply{}, failure.Sent(failure.GivenUp, "core: the call was given up: %w", context.Cause(ctx))
+		return toldReply{}, call.Sent(call.GivenUp, "core: the call was given up: %w", context.Cause(ctx))
 	case err != nil:
 		s.checks.Free(c)
 		return toldReply{}, err

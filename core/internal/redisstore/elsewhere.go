@@ -8,7 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/weir-go/ratelimit/core/internal/batch"
-	"github.com/weir-go/ratelimit/core/internal/failure"
+	"github.com/weir-go/ratelimit/core/internal/call"
 	"github.com/weir-go/ratelimit/core/internal/script"
 )
 
@@ -24,7 +24,7 @@ type elsewhereError struct {
 func (e *elsewhereError) Error() string { return e.err.Error() }
 
 // errApart is the error of a request with several keys in a slot that is being moved. Nothing was done.
-var errApart = failure.Unsent(failure.ClusterDown, "core: redis: a slot is being moved, and some of the keys have been")
+var errApart = call.Unsent(call.ClusterDown, "core: redis: a slot is being moved, and some of the keys have been")
 
 // elsewhere returns the error of a request that another node may answer, or nil. After any other failure but an unknown
 // script the client fetches the map of the slots anew.
@@ -59,7 +59,7 @@ func (r *Store) sendBeside(ctx context.Context, refused error, does script.Task,
 	case r.beside <- struct{}{}:
 		defer func() { <-r.beside }()
 	case <-ctx.Done():
-		return failure.Unsent(failure.GivenUp, "core: the call was given up: %w", context.Cause(ctx))
+		return call.Unsent(call.GivenUp, "core: the call was given up: %w", context.Cause(ctx))
 	}
 	one, _ := runOf(does, []*requestGroup{batch.Single(c)})
 	var sent scriptCall
@@ -88,7 +88,7 @@ func (r *Store) sendBeside(ctx context.Context, refused error, does script.Task,
 		return errApart
 	case a.err != nil:
 		kind := kindOf(a.err)
-		return &failure.Error{Kind: kind, NotDone: !lost && nothingWritten(a.err.Error(), kind), Err: fmt.Errorf("core: redis: %w", a.err)}
+		return &call.Error{Kind: kind, NotDone: !lost && nothingWritten(a.err.Error(), kind), Err: fmt.Errorf("core: redis: %w", a.err)}
 	}
 	if err := a.share(one); err != nil {
 		return err

@@ -11,49 +11,49 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/weir-go/ratelimit/core/internal/batch"
-	"github.com/weir-go/ratelimit/core/internal/failure"
+	"github.com/weir-go/ratelimit/core/internal/call"
 )
 
 // codes are the first words of Redis' own errors.
-var codes = map[string]failure.Kind{
-	"READONLY": failure.ReadOnly, "LOADING": failure.Loading,
-	"CLUSTERDOWN": failure.ClusterDown, "MASTERDOWN": failure.ClusterDown, "TRYAGAIN": failure.ClusterDown,
-	"MOVED": failure.ClusterDown, "ASK": failure.ClusterDown, "CROSSSLOT": failure.ClusterDown,
-	"OOM": failure.OutOfMemory, "MISCONF": failure.Misconfigured, "NOREPLICAS": failure.Misconfigured,
-	"NOAUTH": failure.NotPermitted, "NOPERM": failure.NotPermitted, "WRONGPASS": failure.NotPermitted,
-	"BUSY": failure.Busy, "UNKILLABLE": failure.Busy,
+var codes = map[string]call.Failure{
+	"READONLY": call.ReadOnly, "LOADING": call.Loading,
+	"CLUSTERDOWN": call.ClusterDown, "MASTERDOWN": call.ClusterDown, "TRYAGAIN": call.ClusterDown,
+	"MOVED": call.ClusterDown, "ASK": call.ClusterDown, "CROSSSLOT": call.ClusterDown,
+	"OOM": call.OutOfMemory, "MISCONF": call.Misconfigured, "NOREPLICAS": call.Misconfigured,
+	"NOAUTH": call.NotPermitted, "NOPERM": call.NotPermitted, "WRONGPASS": call.NotPermitted,
+	"BUSY": call.Busy, "UNKILLABLE": call.Busy,
 }
 
 // kindOf returns the kind of failure of an error of the Redis client.
-func kindOf(err error) failure.Kind {
+func kindOf(err error) call.Failure {
 	if reply, ok := errors.AsType[redis.Error](err); ok {
 		if errors.Is(err, redis.Nil) {
-			return failure.Garbled
+			return call.Garbled
 		}
 		return kindOfReply(reply.Error())
 	}
 	if errors.Is(err, redis.ErrClosed) {
-		return failure.Closed
+		return call.Closed
 	}
 	if _, ok := errors.AsType[net.Error](err); ok || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
 		errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redis.ErrPoolExhausted) {
-		return failure.Unreachable
+		return call.Unreachable
 	}
 	// The client has no types for these.
 	switch text := err.Error(); {
 	case strings.HasPrefix(text, "redis: can't parse"), strings.HasPrefix(text, "redis: invalid"), strings.HasPrefix(text, "redis: unexpected"):
-		return failure.Garbled
+		return call.Garbled
 	case strings.Contains(text, "cannot load cluster"), strings.Contains(text, "cluster has no nodes"), strings.Contains(text, "all ring shards are down"):
-		return failure.Unreachable
+		return call.Unreachable
 	case strings.Contains(text, "all sentinels"):
-		return failure.Unreachable
+		return call.Unreachable
 	}
-	return failure.Other
+	return call.Other
 }
 
 // kindOfReply returns the kind of failure of an error reply. Before Redis 7, the reply to a command in a script stands
 // somewhere within, after a "-".
-func kindOfReply(text string) failure.Kind {
+func kindOfReply(text string) call.Failure {
 	code, _, _ := strings.Cut(text, " ")
 	if kind, ok := codes[code]; ok {
 		return kind
@@ -64,31 +64,31 @@ func kindOfReply(text string) failure.Kind {
 		}
 	}
 	if strings.Contains(text, "The user executing the script ") || strings.Contains(text, "ACL failure in script") || isOfConnecting(text) {
-		return failure.NotPermitted
+		return call.NotPermitted
 	}
-	return failure.Other
+	return call.Other
 }
 
 // refusedBy returns the error for Redis's reply to a command of a script, as the script reports it.
 func refusedBy(reply string) error {
 	kind := kindOfReply(reply)
-	return &failure.Error{Kind: kind, NotDone: refusesEveryWrite(kind), Err: fmt.Errorf("core: redis: %s", reply)}
+	return &call.Error{Kind: kind, NotDone: refusesEveryWrite(kind), Err: fmt.Errorf("core: redis: %s", reply)}
 }
 
 // refusesEveryWrite reports whether a server that has refused a command of a script for this reason has also refused each
 // writing command before it. All other reasons may come up in the middle: above all, Redis checks a user's permissions
 // command by command.
-func refusesEveryWrite(kind failure.Kind) bool {
-	return kind == failure.ReadOnly || kind == failure.Misconfigured
+func refusesEveryWrite(kind call.Failure) bool {
+	return kind == call.ReadOnly || kind == call.Misconfigured
 }
 
 // nothingWritten reports whether an error reply to a script call means that nothing was written, for certain.
-func nothingWritten(text string, kind failure.Kind) bool {
+func nothingWritten(text string, kind call.Failure) bool {
 	if refusesEveryWrite(kind) {
 		return true
 	}
 	switch kind { //nolint:exhaustive // of the others it is not known
-	case failure.Loading, failure.ClusterDown, failure.Busy, failure.NotPermitted, failure.OutOfMemory:
+	case call.Loading, call.ClusterDown, call.Busy, call.NotPermitted, call.OutOfMemory:
 		return !fromWithin(text)
 	}
 	return false
@@ -112,32 +112,32 @@ func isOfConnecting(text string) bool {
 // batchError returns the error of a call that a lane has failed. ctx is that of the batch; it is
 // nil if the call was not sent.
 func (r *Store) batchError(ctx *batch.Context, s *server, err error) error {
-	fail := failure.Unsent
+	fail := call.Unsent
 	if ctx != nil && ctx.Sent() || r.obscure() {
-		fail = failure.Sent
+		fail = call.Sent
 	}
 	switch {
 	case errors.Is(err, batch.ErrClosed):
-		return failure.ErrClosed
+		return call.ErrClosed
 	case errors.Is(err, batch.ErrSuspended):
 		return errSuspended
 	case errors.Is(err, batch.ErrFull):
-		return failure.Unsent(failure.Overloaded, "core: %d calls wait for redis already", r.MostWaiting)
+		return call.Unsent(call.Overloaded, "core: %d calls wait for redis already", r.MostWaiting)
 	case errors.Is(err, batch.ErrOverdue):
-		return failure.Unsent(failure.Overloaded, "core: the call has waited in this process for %v", r.Patience)
+		return call.Unsent(call.Overloaded, "core: the call has waited in this process for %v", r.Patience)
 	case (errors.Is(err, batch.ErrStalled) || errors.Is(err, batch.ErrUnconnected)) && s != nil && s.busy(int(s.sending.Load())):
-		return fail(failure.Overloaded, "core: others have held all connections of the redis client for %v", r.Patience)
+		return fail(call.Overloaded, "core: others have held all connections of the redis client for %v", r.Patience)
 	case errors.Is(err, batch.ErrStalled):
-		return failure.Unsent(failure.Unreachable, "core: redis has answered nothing for %v, and calls wait for it: %w", r.Budget, context.DeadlineExceeded)
+		return call.Unsent(call.Unreachable, "core: redis has answered nothing for %v, and calls wait for it: %w", r.Budget, context.DeadlineExceeded)
 	case errors.Is(err, batch.ErrUnconnected):
-		return fail(failure.Unreachable, "core: no connection to redis, of which nothing was heard for %v: %w", r.Budget, context.DeadlineExceeded)
+		return fail(call.Unreachable, "core: no connection to redis, of which nothing was heard for %v: %w", r.Budget, context.DeadlineExceeded)
 	case errors.Is(err, batch.ErrTimedOut):
 		return r.timedOut(context.DeadlineExceeded)
 	}
 	if panicked, ok := errors.AsType[batch.PanicError](err); ok {
-		return fail(failure.Other, "core: the redis client or a hook of it panicked: %v", panicked.Cause)
+		return fail(call.Other, "core: the redis client or a hook of it panicked: %v", panicked.Cause)
 	}
-	return failure.Unsent(failure.GivenUp, "core: the call was given up: %w", err)
+	return call.Unsent(call.GivenUp, "core: the call was given up: %w", err)
 }
 
 // obscure reports whether the client is of an unknown kind, so that it is not known whether it has sent a call.
@@ -147,7 +147,7 @@ func (r *Store) obscure() bool {
 
 // outcomeOf returns the meaning of an error for the server's breaker.
 func outcomeOf(err error) batch.Outcome {
-	if failure.Of(err).BlamesServer() {
+	if call.FailureOf(err).BlamesServer() {
 		return batch.Failed
 	}
 	return batch.Unknown
@@ -156,8 +156,8 @@ func outcomeOf(err error) batch.Outcome {
 // outcomeOfSettlement is outcomeOf for settlements: a server that refuses a settlement may still permit
 // checks.
 func outcomeOfSettlement(err error) batch.Outcome {
-	switch failure.Of(err) { //nolint:exhaustive // the others say that there was no answer, or nothing
-	case failure.TimedOut, failure.Unreachable:
+	switch call.FailureOf(err) { //nolint:exhaustive // the others say that there was no answer, or nothing
+	case call.TimedOut, call.Unreachable:
 		return batch.Failed
 	}
 	return batch.Unknown
@@ -178,7 +178,7 @@ func (r *Store) explain(ctx *batch.Context, s *server, err error) error {
 	kind := kindOf(err)
 	reply, replied := errors.AsType[redis.Error](err)
 	certain := replied && nothingWritten(reply.Error(), kind) && !ctx.Repeated() // else an earlier one may have been carried out
-	return &failure.Error{Kind: kind, NotDone: certain, Err: fmt.Errorf("core: redis: %w", err)}
+	return &call.Error{Kind: kind, NotDone: certain, Err: fmt.Errorf("core: redis: %w", err)}
 }
 
 // explainUnsent returns the error of a batch that had no connection. others is how many other batches of this store may
@@ -188,13 +188,13 @@ func (r *Store) explainUnsent(s *server, others int, err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, redis.ErrPoolTimeout), errors.Is(err, redis.ErrPoolExhausted):
-		return failure.Unsent(failure.Overloaded, "core: all connections of the redis client are in use: %w", err)
+		return call.Unsent(call.Overloaded, "core: all connections of the redis client are in use: %w", err)
 	case isTimeout(err) && s != nil && s.busy(others):
-		return failure.Unsent(failure.Overloaded, "core: others have held all connections of the redis client for %v: %w", r.Patience, err)
+		return call.Unsent(call.Overloaded, "core: others have held all connections of the redis client for %v: %w", r.Patience, err)
 	case isTimeout(err):
-		return failure.Unsent(failure.Unreachable, "core: no connection to redis in time: %w", err)
+		return call.Unsent(call.Unreachable, "core: no connection to redis in time: %w", err)
 	}
-	return failure.Unsent(kindOf(err), "core: redis: %w", err)
+	return call.Unsent(kindOf(err), "core: redis: %w", err)
 }
 
 // unlessTimeIsUp returns the error of a call, or the error of its caller's context if that has ended.
@@ -203,7 +203,7 @@ func (r *Store) unlessTimeIsUp(ctx context.Context, err error) error {
 		return err
 	}
 	given := fmt.Errorf("core: the call was given up: %w (%w)", context.Cause(ctx), err)
-	return &failure.Error{Kind: failure.GivenUp, NotDone: errors.Is(err, failure.ErrNotDone), Err: given}
+	return &call.Error{Kind: call.GivenUp, NotDone: errors.Is(err, call.ErrNotDone), Err: given}
 }
 
 // Explain returns the error of a call outside of a batch. If time was up, it says whether that was the caller's or the
@@ -213,11 +213,11 @@ func (r *Store) Explain(asked, bounded context.Context, err error) error {
 	case err == nil:
 		return nil
 	case asked.Err() != nil:
-		return failure.Sent(failure.GivenUp, "core: the call was given up: %w", context.Cause(asked))
+		return call.Sent(call.GivenUp, "core: the call was given up: %w", context.Cause(asked))
 	case bounded.Err() != nil || isTimeout(err):
 		return r.timedOut(err)
 	}
-	return failure.Sent(kindOf(err), "core: redis: %w", err)
+	return call.Sent(kindOf(err), "core: redis: %w", err)
 }
 
 // timedOut returns the error of a call to which Redis has not answered in time.
@@ -225,7 +225,7 @@ func (r *Store) timedOut(err error) error {
 	if !errors.Is(err, context.DeadlineExceeded) {
 		err = fmt.Errorf("%w: %w", context.DeadlineExceeded, err)
 	}
-	return failure.Sent(failure.TimedOut, "core: redis has not answered within %v: %w", r.Budget, err)
+	return call.Sent(call.TimedOut, "core: redis has not answered within %v: %w", r.Budget, err)
 }
 
 // isTimeout reports whether the deadline of a context or of a socket has passed. That of a socket may
@@ -235,4 +235,4 @@ func isTimeout(err error) bool {
 	return ok && timeout.Timeout() || errors.Is(err, context.DeadlineExceeded)
 }
 
-var errSuspended = failure.Unsent(failure.Suspended, "core: redis has failed several times in a row and is not asked for a while")
+var errSuspended = call.Unsent(call.Suspended, "core: redis has failed several times in a row and is not asked for a while")

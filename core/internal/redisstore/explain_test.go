@@ -14,48 +14,47 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/weir-go/ratelimit/core/internal/call"
-	"github.com/weir-go/ratelimit/core/internal/failure"
 )
 
 // An error reply to a script call has a kind, in the words of all versions. It is certain that nothing was written if
 // Redis has refused the call itself, or refuses every write.
 func TestKindsOfReplies(t *testing.T) {
 	for reply, want := range map[string]struct {
-		kind    failure.Kind
+		kind    call.Failure
 		certain bool
 	}{
-		"LOADING Redis is loading the dataset in memory":                                                                                                    {failure.Loading, true},
-		"CLUSTERDOWN Hash slot not served":                                                                                                                  {failure.ClusterDown, true},
-		"MOVED 866 127.0.0.1:7001":                                                                                                                          {failure.ClusterDown, true},
-		"TRYAGAIN Multiple keys request during rehashing of slot":                                                                                           {failure.ClusterDown, true},
-		"MASTERDOWN Link with MASTER is down and replica-serve-stale":                                                                                       {failure.ClusterDown, true},
-		"BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.":                                                            {failure.Busy, true},
-		"ERR Protocol error: unauthenticated multibulk length":                                                                                              {failure.NotPermitted, true},
-		"NOAUTH Authentication required.":                                                                                                                   {failure.NotPermitted, true},
-		"WRONGPASS invalid username-password pair or user is disabled.":                                                                                     {failure.NotPermitted, true},
-		"ERR invalid password":                                                                                                                              {failure.NotPermitted, true},
-		"NOPERM this user has no permissions to run the 'evalsha' command":                                                                                  {failure.NotPermitted, true},
-		"NOPERM this user has no permissions to run the 'eval' command or its subcommand":                                                                   {failure.NotPermitted, true},
-		"NOPERM User limiter has no permissions to run the 'evalsha' command":                                                                               {failure.NotPermitted, true},
-		"NOPERM No permissions to access a key":                                                                                                             {failure.NotPermitted, true},
-		"NOPERM this user has no permissions to access one of the keys used as arguments":                                                                   {failure.NotPermitted, true},
-		"ERR The user executing the script can't run this command or subcommand script: f_1, on @user_script:1.":                                            {failure.NotPermitted, false},
-		"ERR ACL failure in script: User limiter has no permissions to run the 'pttl' command script: f_1, on @user_script":                                 {failure.NotPermitted, false},
-		"NOPERM ACL failure in script: User limiter has no permissions to run the 'pttl' command":                                                           {failure.NotPermitted, false},
-		"ERR Error running script (call to f_1): @user_script:7: @user_script: 7: The user executing the script can't run this command or subcommand":       {failure.NotPermitted, false},
-		"ERR Error running script (call to f_1): @user_script:7: -NOPERM User limiter has no permissions":                                                   {failure.NotPermitted, false},
-		"ERR Error running script (call to f_1): @user_script:7: @user_script: 7: The user executing the script is lacking the permissions for the command": {failure.NotPermitted, false},
-		"ERR The user executing the script can't access at least one of the keys mentioned in the command arguments script: f_1, on @user_script:1.":        {failure.NotPermitted, false},
-		"ERR Error running script (call to f_1): @user_script:7: -READONLY You can't write against a read only replica.":                                    {failure.ReadOnly, true},
-		"READONLY You can't write against a read only replica. script: f_1, on @user_script:35.":                                                            {failure.ReadOnly, true},
-		"MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk. script: f_1, on @user_script:35.":                 {failure.Misconfigured, true},
-		"NOREPLICAS Not enough good replicas to write. script: f_1, on @user_script:35.":                                                                    {failure.Misconfigured, true},
-		"OOM command not allowed when used memory > 'maxmemory'.":                                                                                           {failure.OutOfMemory, true},
-		"OOM command not allowed when used memory > 'maxmemory'. script: f_1, on @user_script:35.":                                                          {failure.OutOfMemory, false},
-		"ERR Error running script (call to f_1): @user_script:7: @user_script: 7: -OOM command not allowed when used memory > 'maxmemory'.":                 {failure.OutOfMemory, false},
-		"ERR user_script:1: Script attempted to access nonexistent global variable 'x'":                                                                     {failure.Other, false},
-		"ERR Error running script (call to f_1): @user_script:7: Script killed by user with SCRIPT KILL...":                                                 {failure.Other, false},
-		"ERR Script attempted to execute a write command while the cluster is down and readonly script: f_1, on @user_script:1.":                            {failure.Other, false},
+		"LOADING Redis is loading the dataset in memory":                                                                                                    {call.Loading, true},
+		"CLUSTERDOWN Hash slot not served":                                                                                                                  {call.ClusterDown, true},
+		"MOVED 866 127.0.0.1:7001":                                                                                                                          {call.ClusterDown, true},
+		"TRYAGAIN Multiple keys request during rehashing of slot":                                                                                           {call.ClusterDown, true},
+		"MASTERDOWN Link with MASTER is down and replica-serve-stale":                                                                                       {call.ClusterDown, true},
+		"BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.":                                                            {call.Busy, true},
+		"ERR Protocol error: unauthenticated multibulk length":                                                                                              {call.NotPermitted, true},
+		"NOAUTH Authentication required.":                                                                                                                   {call.NotPermitted, true},
+		"WRONGPASS invalid username-password pair or user is disabled.":                                                                                     {call.NotPermitted, true},
+		"ERR invalid password":                                                                                                                              {call.NotPermitted, true},
+		"NOPERM this user has no permissions to run the 'evalsha' command":                                                                                  {call.NotPermitted, true},
+		"NOPERM this user has no permissions to run the 'eval' command or its subcommand":                                                                   {call.NotPermitted, true},
+		"NOPERM User limiter has no permissions to run the 'evalsha' command":                                                                               {call.NotPermitted, true},
+		"NOPERM No permissions to access a key":                                                                                                             {call.NotPermitted, true},
+		"NOPERM this user has no permissions to access one of the keys used as arguments":                                                                   {call.NotPermitted, true},
+		"ERR The user executing the script can't run this command or subcommand script: f_1, on @user_script:1.":                                            {call.NotPermitted, false},
+		"ERR ACL failure in script: User limiter has no permissions to run the 'pttl' command script: f_1, on @user_script":                                 {call.NotPermitted, false},
+		"NOPERM ACL failure in script: User limiter has no permissions to run the 'pttl' command":                                                           {call.NotPermitted, false},
+		"ERR Error running script (call to f_1): @user_script:7: @user_script: 7: The user executing the script can't run this command or subcommand":       {call.NotPermitted, false},
+		"ERR Error running script (call to f_1): @user_script:7: -NOPERM User limiter has no permissions":                                                   {call.NotPermitted, false},
+		"ERR Error running script (call to f_1): @user_script:7: @user_script: 7: The user executing the script is lacking the permissions for the command": {call.NotPermitted, false},
+		"ERR The user executing the script can't access at least one of the keys mentioned in the command arguments script: f_1, on @user_script:1.":        {call.NotPermitted, false},
+		"ERR Error running script (call to f_1): @user_script:7: -READONLY You can't write against a read only replica.":                                    {call.ReadOnly, true},
+		"READONLY You can't write against a read only replica. script: f_1, on @user_script:35.":                                                            {call.ReadOnly, true},
+		"MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk. script: f_1, on @user_script:35.":                 {call.Misconfigured, true},
+		"NOREPLICAS Not enough good replicas to write. script: f_1, on @user_script:35.":                                                                    {call.Misconfigured, true},
+		"OOM command not allowed when used memory > 'maxmemory'.":                                                                                           {call.OutOfMemory, true},
+		"OOM command not allowed when used memory > 'maxmemory'. script: f_1, on @user_script:35.":                                                          {call.OutOfMemory, false},
+		"ERR Error running script (call to f_1): @user_script:7: @user_script: 7: -OOM command not allowed when used memory > 'maxmemory'.":                 {call.OutOfMemory, false},
+		"ERR user_script:1: Script attempted to access nonexistent global variable 'x'":                                                                     {call.Other, false},
+		"ERR Error running script (call to f_1): @user_script:7: Script killed by user with SCRIPT KILL...":                                                 {call.Other, false},
+		"ERR Script attempted to execute a write command while the cluster is down and readonly script: f_1, on @user_script:1.":                            {call.Other, false},
 	} {
 		if kind := kindOfReply(reply); kind != want.kind || nothingWritten(reply, kind) != want.certain {
 			t.Errorf("%q is %q, certain %t, want %q, certain %t", reply, kind, nothingWritten(reply, kind), want.kind, want.certain)
@@ -69,7 +68,7 @@ func TestKindsOfReplies(t *testing.T) {
 		"READONLY You can't write against a read only replica.":                  true,
 		"@user_script: 7: -READONLY You can't write against a read only replica": true,
 	} {
-		if err := refusedBy(reply); errors.Is(err, failure.ErrNotDone) != want {
+		if err := refusedBy(reply); errors.Is(err, call.ErrNotDone) != want {
 			t.Errorf("%q within a script is certain: %t, want %t", reply, !want, want)
 		}
 	}
@@ -108,8 +107,8 @@ func TestARepeatedCallIsNotCertainlyUndone(t *testing.T) {
 			t.Cleanup(func() { _ = client.Close() })
 			store := newStore(client, func(config *Config) { config.Budget, config.Patience = time.Minute, time.Minute })
 			_, err = store.Decide(t.Context(), []*call.Call{callOf(call.Check{Key: "key", Spec: hourly, Units: 1})})
-			if failure.Of(err) != failure.Loading || errors.Is(err, failure.ErrNotDone) != c.certain || calls.Load() != c.breaks+1 {
-				t.Errorf("%v after %d calls, certain %t, want loading, certain %t", err, calls.Load(), errors.Is(err, failure.ErrNotDone), c.certain)
+			if call.FailureOf(err) != call.Loading || errors.Is(err, call.ErrNotDone) != c.certain || calls.Load() != c.breaks+1 {
+				t.Errorf("%v after %d calls, certain %t, want loading, certain %t", err, calls.Load(), errors.Is(err, call.ErrNotDone), c.certain)
 			}
 		})
 	}

@@ -7,8 +7,6 @@ import (
 
 	"github.com/weir-go/ratelimit/core/internal/call"
 	"github.com/weir-go/ratelimit/core/internal/exact"
-	"github.com/weir-go/ratelimit/core/internal/failure"
-	"github.com/weir-go/ratelimit/core/internal/holder"
 	"github.com/weir-go/ratelimit/internal/redistest"
 )
 
@@ -77,11 +75,11 @@ func TestCallersWhoLeaveAreGivenBackInOneSettlement(t *testing.T) {
 		limit := spec(a, 1000, 1000, 10*time.Minute)
 		several := func(costs ...int) (calls []*call.Call) {
 			for _, cost := range costs {
-				calls = append(calls, callOf(call.Check{Key: "key", Spec: limit, Units: cost, Holder: holder.New()}, call.Check{Key: "other", Spec: other, Units: 2}))
+				calls = append(calls, callOf(call.Check{Key: "key", Spec: limit, Units: cost, Holder: call.NewHolder()}, call.Check{Key: "other", Spec: other, Units: 2}))
 			}
 			return calls
 		}
-		often := callOf(call.Check{Key: "key", Spec: limit, Units: 3, Holder: holder.New()}, call.Check{Key: "other", Spec: other, Units: 1})
+		often := callOf(call.Check{Key: "key", Spec: limit, Units: 3, Holder: call.NewHolder()}, call.Check{Key: "other", Spec: other, Units: 1})
 		often.Times = 1000 // of which 333 fit, or 331
 		for name, calls := range map[string][]*call.Call{
 			"often": {often}, "in order": several(1, 1, 1), "at different costs": several(1, 2, 990, 3, 4), "denied": several(1001, 1),
@@ -90,7 +88,7 @@ func TestCallersWhoLeaveAreGivenBackInOneSettlement(t *testing.T) {
 				store := newStore(client, func(c *Config) { c.Prefix, c.HeedsDeadline = redistest.Prefix(t), false })
 				held.opened = make(chan struct{})
 				close(held.opened)
-				if _, err := decide(t.Context(), store, call.Check{Key: "key", Spec: limit, Units: 5, Holder: holder.New()}, call.Check{Key: "other", Spec: other, Units: 5}); err != nil {
+				if _, err := decide(t.Context(), store, call.Check{Key: "key", Spec: limit, Units: 5, Holder: call.NewHolder()}, call.Check{Key: "other", Spec: other, Units: 5}); err != nil {
 					t.Fatal(err)
 				}
 				before := server.Calls(t, "evalsha") + server.Calls(t, "eval")
@@ -103,7 +101,7 @@ func TestCallersWhoLeaveAreGivenBackInOneSettlement(t *testing.T) {
 				}()
 				awaitLoad(t, store.only.checks, 1)
 				leave()
-				if err := <-left; failure.Of(err) != failure.GivenUp {
+				if err := <-left; call.FailureOf(err) != call.GivenUp {
 					t.Errorf("%v, want that the call was given up", err)
 				}
 				close(held.opened)

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-go/ratelimit/core/internal/call"
 	"github.com/weir-go/ratelimit/core/internal/exact"
-	"github.com/weir-go/ratelimit/core/internal/keyspace"
 )
 
 var keySpecs = []*exact.Spec{
@@ -67,7 +67,7 @@ func nameIn(prefix, key string, spec *exact.Spec) string {
 
 func checkKey(t *testing.T, key, subject string) {
 	t.Helper()
-	tag := "{" + string(keyspace.AppendSubject(nil, subject)) + "}"
+	tag := "{" + string(call.AppendSubject(nil, subject)) + "}"
 	if !strings.HasPrefix(key, "prefix:"+tag+":") || strings.Count(key, "{") != 1 || strings.Count(key, "}") != 1 {
 		t.Fatalf("the key %q of %q has not the one hash tag %q", key, subject, tag)
 	}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/weir-go/ratelimit/core/internal/call"
 	"github.com/weir-go/ratelimit/core/internal/exact"
-	"github.com/weir-go/ratelimit/core/internal/holder"
 )
 
 // Places are renewed and given back however many settlements wait for the server, and whatever else is settled together with
@@ -30,14 +29,14 @@ func TestPlacesWaitForNoSettlement(t *testing.T) {
 		for range 500 {
 			go func() { settled <- r.Settle(t.Context(), correction("key", hourly, -1)) }()
 		}
-		renewal := call.Correction{Correction: exact.Correction{Events: -1, Holder: holder.New(), Renew: true}, Key: "key", Spec: limit}
+		renewal := call.Correction{Correction: exact.Correction{Events: -1, Holder: call.NewHolder(), Renew: true}, Key: "key", Spec: limit}
 		synctest.Wait()
-		for _, list := range [][]call.Correction{{renewal}, {release("key", limit, holder.New(), 1)}} {
+		for _, list := range [][]call.Correction{{renewal}, {release("key", limit, call.NewHolder(), 1)}} {
 			if err := r.Settle(t.Context(), list); err != nil {
 				t.Error(err)
 			}
 		}
-		both := append(correction("key", hourly, -1), release("key", limit, holder.New(), 1))
+		both := append(correction("key", hourly, -1), release("key", limit, call.NewHolder(), 1))
 		go func() { settled <- r.Settle(t.Context(), both) }()
 		synctest.Wait()
 		if waiting, inFlight := r.only.places.Load(); waiting+inFlight > 0 || len(settled) > 0 {

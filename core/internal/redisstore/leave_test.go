@@ -13,8 +13,6 @@ import (
 
 	"github.com/weir-go/ratelimit/core/internal/call"
 	"github.com/weir-go/ratelimit/core/internal/exact"
-	"github.com/weir-go/ratelimit/core/internal/failure"
-	"github.com/weir-go/ratelimit/core/internal/holder"
 )
 
 // What was granted of a call that is asked several times, or of several calls, is given back in one
@@ -55,7 +53,7 @@ func TestWhatWasGrantedInAllIsGivenBackAtOnce(t *testing.T) {
 				hold <- struct{}{}
 				synctest.Wait()
 				leave()
-				if err := <-left; failure.Of(err) != failure.GivenUp {
+				if err := <-left; call.FailureOf(err) != call.GivenUp {
 					t.Errorf("the caller who leaves: %v", err)
 				}
 				close(hold)
@@ -97,13 +95,13 @@ func TestAWaiterThatHasLeftIsForgotten(t *testing.T) {
 			return "1 60000000 60000000 1000000000000042", nil
 		}, func(c *Config) { c.InFlight = 1 })
 		go func() {
-			_, _ = decide(t.Context(), r, call.Check{Key: "other", Spec: limit, Units: 1, Holder: holder.New()})
+			_, _ = decide(t.Context(), r, call.Check{Key: "other", Spec: limit, Units: 1, Holder: call.NewHolder()})
 		}()
 		synctest.Wait()
 		ctx, leave := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { // which waits for a worker to send it
-			check := call.Check{Key: "key", Spec: limit, Units: 1, Holder: holder.New(), Waiter: &call.Waiter{ID: "process-1", Age: 5}}
+			check := call.Check{Key: "key", Spec: limit, Units: 1, Holder: call.NewHolder(), Waiter: &call.Waiter{ID: "process-1", Age: 5}}
 			_, err := decide(ctx, r, check)
 			ended <- err
 		}()
@@ -111,7 +109,7 @@ func TestAWaiterThatHasLeftIsForgotten(t *testing.T) {
 		hold <- struct{}{}
 		synctest.Wait()
 		leave()
-		if err := <-ended; failure.Of(err) != failure.GivenUp {
+		if err := <-ended; call.FailureOf(err) != call.GivenUp {
 			t.Errorf("the caller who leaves: %v", err)
 		}
 		close(hold)

@@ -9,7 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/weir-go/ratelimit/core/internal/warning"
+	"github.com/weir-go/ratelimit/core/internal/call"
 )
 
 // go-redis writes lines to the process's standard error, from goroutines that know no store. It has one logger for all clients of
@@ -37,9 +37,9 @@ func (lines) Printf(ctx context.Context, format string, values ...any) {
 	}
 	known, ok := warningsOfLines.Load(format)
 	if !ok {
-		known, _ = warningsOfLines.LoadOrStore(format, new(warning.Warning))
+		known, _ = warningsOfLines.LoadOrStore(format, new(call.Warning))
 	}
-	own := known.(*warning.Warning) //nolint:forcetypeassert // the map holds nothing else
+	own := known.(*call.Warning) //nolint:forcetypeassert // the map holds nothing else
 	own.LogAt(ctx, slog.LevelInfo, logger, "core: the redis client has logged a line", slog.String("line", fmt.Sprintf(format, values...)))
 }
 

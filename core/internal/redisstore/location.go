@@ -9,7 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/weir-go/ratelimit/core/internal/batch"
-	"github.com/weir-go/ratelimit/core/internal/failure"
+	"github.com/weir-go/ratelimit/core/internal/call"
 	"github.com/weir-go/ratelimit/internal/dial"
 )
 
@@ -53,7 +53,7 @@ func (r *Store) waitForMap(ctx context.Context, tag string) error {
 		case <-f.done:
 			return f.err
 		case <-ctx.Done():
-			return failure.Unsent(failure.GivenUp, "core: the call was given up: %w", context.Cause(ctx))
+			return call.Unsent(call.GivenUp, "core: the call was given up: %w", context.Cause(ctx))
 		case <-alarm.C:
 		}
 		if left := r.untilSilent(f, began); left > 0 {
@@ -63,7 +63,7 @@ func (r *Store) waitForMap(ctx context.Context, tag string) error {
 		if time.Since(f.heard()) < r.Budget {
 			return r.batchError(nil, nil, batch.ErrOverdue)
 		}
-		return failure.Unsent(failure.Unreachable,
+		return call.Unsent(call.Unreachable,
 			"core: no connection to the redis cluster, of which nothing was heard for %v: %w", r.Budget, context.DeadlineExceeded)
 	}
 }

@@ -10,8 +10,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/weir-go/ratelimit/core/internal/call"
 	"github.com/weir-go/ratelimit/core/internal/exact"
-	"github.com/weir-go/ratelimit/core/internal/keyspace"
 	"github.com/weir-go/ratelimit/core/internal/script"
 )
 
@@ -43,7 +43,7 @@ type Other struct {
 func (w *Wakes) Rank(line uint64, key string, spec *exact.Spec, class string) *Rank {
 	return &Rank{
 		store: w.store, id: w.ID(line, false), channel: w.channel(""),
-		key: w.store.Name(key, spec) + "=" + class + keyspace.Waiting,
+		key: w.store.Name(key, spec) + "=" + class + call.WaitingSuffix,
 	}
 }
 

@@ -10,7 +10,6 @@ import (
 
 	"github.com/weir-go/ratelimit/core/internal/call"
 	"github.com/weir-go/ratelimit/core/internal/exact"
-	"github.com/weir-go/ratelimit/core/internal/failure"
 )
 
 // parting says which checks of a call are one part of it.
@@ -172,11 +171,11 @@ func (r *Store) askSplit(ctx context.Context, groups [][]call.Check, parts []*pa
 	}
 	slices.Sort(unanswered)
 	unanswered = slices.Compact(unanswered)
-	err := failure.Join(failures)
+	err := call.JoinErrors(failures)
 	if slices.ContainsFunc(parts, (*part).charged) {
-		err = failure.PerhapsDone(failures...)
+		err = call.PerhapsDone(failures...)
 	}
-	return &failure.UnansweredError{Checks: unanswered, Err: err}
+	return &call.UnansweredError{Checks: unanswered, Err: err}
 }
 
 // deferStrikes has the checks of parts that may strike only heed their bans, and reports whether there are any:
@@ -211,7 +210,7 @@ func (r *Store) strike(ctx context.Context, group []call.Check) {
 // that passed, or because its charges could not be given back.
 func (p *part) charged() bool {
 	if p.err != nil {
-		return !errors.Is(p.err, failure.ErrNotDone)
+		return !errors.Is(p.err, call.ErrNotDone)
 	}
 	shadows := p.groups
 	if p.gated {
@@ -264,7 +263,7 @@ func (r *Store) giveBack(ctx context.Context, group []call.Check) (given bool) {
 		return true
 	}
 	undone := undoneOf(charged, err)
-	if len(undone) == 0 || failure.Of(err) == failure.NotPermitted || r.closed.Load() {
+	if len(undone) == 0 || call.FailureOf(err) == call.NotPermitted || r.closed.Load() {
 		r.reportCharged(err)
 		return false
 	}

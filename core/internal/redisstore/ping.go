@@ -8,8 +8,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/weir-go/ratelimit/core/internal/call"
 	"github.com/weir-go/ratelimit/core/internal/exact"
-	"github.com/weir-go/ratelimit/core/internal/failure"
 	"github.com/weir-go/ratelimit/core/internal/script"
 )
 
@@ -18,7 +18,7 @@ import (
 // permissions of calls, and SCRIPT EXISTS and SCRIPT LOAD to load the scripts ahead of the first call.
 func (r *Store) Ping(ctx context.Context) error {
 	if r.closed.Load() {
-		return failure.ErrClosed
+		return call.ErrClosed
 	}
 	return r.Explain(ctx, ctx, r.topology.Each(ctx, r.warm))
 }
@@ -68,7 +68,7 @@ func (r *Store) load(ctx context.Context, server redis.UniversalClient) error {
 		return err
 	}
 	for _, reply := range loaded {
-		if err := reply.Err(); err != nil && kindOf(err) != failure.NotPermitted {
+		if err := reply.Err(); err != nil && kindOf(err) != call.NotPermitted {
 			return err
 		}
 	}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/weir-go/ratelimit/core/internal/call"
 	"github.com/weir-go/ratelimit/core/internal/exact"
-	"github.com/weir-go/ratelimit/core/internal/holder"
 	"github.com/weir-go/ratelimit/core/internal/script"
 	"github.com/weir-go/ratelimit/internal/redistest"
 )
@@ -31,33 +30,33 @@ func TestPlacesAreGivenBackInFewWords(t *testing.T) {
 	}{
 		"alone":                       {nil, []script.Task{script.Release}},
 		"beside a renewal":            {[]call.Correction{{Correction: exact.Correction{Events: -1, Renew: true}, Key: "other", Spec: limit}}, []script.Task{script.Settle}},
-		"beside several of one":       {[]call.Correction{release("other", limit, holder.New(), 2)}, []script.Task{script.Settle}},
+		"beside several of one":       {[]call.Correction{release("other", limit, call.NewHolder(), 2)}, []script.Task{script.Settle}},
 		"beside what is no place":     {correction("other", hourly, 1), []script.Task{script.Release, script.Settle}},
-		"beside one of the same name": {[]call.Correction{release("a", limit, holder.New(), 1)}, []script.Task{script.Release}},
+		"beside one of the same name": {[]call.Correction{release("a", limit, call.NewHolder(), 1)}, []script.Task{script.Release}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newStore(client, func(c *Config) { c.Prefix = redistest.Prefix(t) })
 			t.Cleanup(func() { _ = r.Close() })
 			var list []call.Correction
 			for _, key := range []string{"a", "a", "a", "b", "damaged", "a"} {
-				h := holder.New()
+				h := call.NewHolder()
 				if _, err := decide(t.Context(), r, call.Check{Key: key, Spec: limit, Units: 1, Holder: h}); err != nil {
 					t.Fatal(err)
 				}
 				list = append(list, release(key, limit, h, 1))
 			}
-			kept := holder.New()
+			kept := call.NewHolder()
 			if _, err := decide(t.Context(), r, call.Check{Key: "a", Spec: limit, Units: 1, Holder: kept}); err != nil {
 				t.Fatal(err)
 			}
 			if err := client.Set(t.Context(), r.Name("damaged", limit), "text", time.Hour).Err(); err != nil {
 				t.Fatal(err)
 			}
-			list = append(list, release("gone", limit, holder.New(), 1))
+			list = append(list, release("gone", limit, call.NewHolder(), 1))
 			if err := r.Settle(t.Context(), append(list, c.more...)); err != nil {
 				t.Error(err)
 			}
-			for key, want := range map[string][]string{"a": {".", holder.Name(kept)}, "b": {"."}, "gone": {}} {
+			for key, want := range map[string][]string{"a": {".", call.HolderName(kept)}, "b": {"."}, "gone": {}} {
 				if left := client.ZRange(t.Context(), r.Name(key, limit), 0, -1).Val(); !slices.Equal(left, want) {
 					t.Errorf("%q has %q, want %q", key, left, want)
 				}
@@ -84,7 +83,7 @@ func TestPlacesThatAreNotGivenBackAreErrors(t *testing.T) {
 	}
 	r := newStore(server.Client(t, func(o *redis.Options) { o.Username, o.Password = "limiter", "any" }))
 	t.Cleanup(func() { _ = r.Close() })
-	list := []call.Correction{release("a", limit, holder.New(), 1), release("a", limit, holder.New(), 1), release("b", limit, holder.New(), 1)}
+	list := []call.Correction{release("a", limit, call.NewHolder(), 1), release("a", limit, call.NewHolder(), 1), release("b", limit, call.NewHolder(), 1)}
 	if err := r.Settle(t.Context(), list); err == nil {
 		t.Error("it is no error")
 	}

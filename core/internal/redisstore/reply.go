@@ -4,7 +4,7 @@ import (
 	"errors"
 	"strings"
 
-	"github.com/weir-go/ratelimit/core/internal/failure"
+	"github.com/weir-go/ratelimit/core/internal/call"
 	"github.com/weir-go/ratelimit/core/internal/script"
 )
 
@@ -63,9 +63,9 @@ func shareRefusal(groups []*requestGroup, err error) error {
 
 // refusedInPart returns the error of corrections of which Redis has refused some.
 func refusedInPart(refused []int, err error) error {
-	failures := failure.Join([]error{err, failure.ErrPartlySettled})
-	if !errors.Is(err, failure.ErrNotDone) { // so it is unknown whether these were carried out, too
+	failures := call.JoinErrors([]error{err, call.ErrPartlySettled})
+	if !errors.Is(err, call.ErrNotDone) { // so it is unknown whether these were carried out, too
 		return failures
 	}
-	return &failure.PartlySettledError{NotDone: refused, Err: failures}
+	return &call.PartlySettledError{NotDone: refused, Err: failures}
 }

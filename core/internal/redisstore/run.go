@@ -16,7 +16,7 @@ type run struct {
 }
 
 // mostSlow is the most keys of a script run for settlements, or for reservations with an end, unless one request has more. Redis
-// serves nobody else during a run, and such a key takes several times as long as a check.
+// serves no other client during a run, and such a key takes several times as long as a check.
 const mostSlow = 16
 
 var slowTasks = []script.Task{script.Settle, script.Close, script.Reserve}
@@ -38,7 +38,7 @@ type reach uint8
 
 const (
 	places  reach = iota // to give back places
-	plain                // to decide checks of an algorithm with states as their limits leave them
+	plain                // to decide checks, or to carry out settlements, of an algorithm with states as their limits leave them
 	one                  // an algorithm
 	general              // all algorithms, and reservations for a time if a request of the batch has any
 )
@@ -76,7 +76,7 @@ func newRun(does script.Task, of exact.Algorithm, within reach) run {
 	case places:
 		does, of = script.Release, script.Mixed
 	case plain:
-		does = script.Check
+		does = does.Plain()
 	case general:
 		of = script.Mixed
 	case one:
@@ -88,7 +88,7 @@ func newRun(does script.Task, of exact.Algorithm, within reach) run {
 func runOf(does script.Task, groups []*requestGroup) (all run, ok bool) {
 	first := groups[0].Request()
 	if first.Plain && len(groups) == 1 {
-		return run{within: plain, does: script.Check, of: first.Of, groups: groups}, true
+		return run{within: plain, does: does.Plain(), of: first.Of, groups: groups}, true
 	}
 	within := reachOf(first)
 	if within == general {

@@ -8,7 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/weir-go/ratelimit/core/internal/batch"
-	"github.com/weir-go/ratelimit/core/internal/failure"
+	"github.com/weir-go/ratelimit/core/internal/call"
 	"github.com/weir-go/ratelimit/core/internal/script"
 )
 
@@ -31,16 +31,16 @@ func (r *Store) send(ctx *batch.Context, s *server, does script.Task, groups []*
 		return nil // the node has answered, and the requests have the error
 	}
 	a.err = r.explain(ctx, s, a.err)
-	if err := a.share(one); err != nil || one.does != script.Check {
+	if err := a.share(one); err != nil || one.within != plain {
 		return err
 	}
-	r.sendUnknown(ctx, s, groups)
+	r.sendUnknown(ctx, s, does, groups)
 	return nil
 }
 
-// sendUnknown sends plain checks again, in their order, after their script has found states that it does not know: it has
-// changed nothing of them. If that fails, each check has its error.
-func (r *Store) sendUnknown(ctx *batch.Context, s *server, groups []*requestGroup) {
+// sendUnknown sends plain requests again, in their order, after their script has found states that it does not know: it has
+// changed nothing of them. If that fails, each has its error.
+func (r *Store) sendUnknown(ctx *batch.Context, s *server, does script.Task, groups []*requestGroup) {
 	var unknown []*requestGroup
 	for _, g := range groups {
 		if q := g.Request(); q.Plain && g.Err == nil && g.Answer.Unknown() {
@@ -49,7 +49,7 @@ func (r *Store) sendUnknown(ctx *batch.Context, s *server, groups []*requestGrou
 		}
 	}
 	if len(unknown) > 0 {
-		_ = r.sendRuns(ctx, s, runsOf(script.Decide, unknown, r.packs()))
+		_ = r.sendRuns(ctx, s, runsOf(does, unknown, r.packs()))
 	}
 }
 
@@ -62,7 +62,7 @@ func (r *Store) parts(failed run, err error) bool {
 		r.unpackable.Store(true)
 		return true
 	}
-	return !failed.does.Settles() && kindOf(err) == failure.OutOfMemory // nothing was charged, and a denial needs no memory
+	return !failed.does.Settles() && kindOf(err) == call.OutOfMemory // nothing was charged, and a denial needs no memory
 }
 
 // packs reports whether requests about different keys may share a script run.
@@ -171,7 +171,9 @@ func (r *Store) shareRuns(ctx *batch.Context, s *server, runs []run, commands []
 	}
 	for _, one := range runs {
 		if one.does == script.Check {
-			r.sendUnknown(ctx, s, one.groups)
+			r.sendUnknown(ctx, s, script.Decide, one.groups)
+		} else if one.does == script.Adjust {
+			r.sendUnknown(ctx, s, script.Settle, one.groups)
 		}
 	}
 	if answered {
@@ -205,6 +207,9 @@ func (r *Store) appendCall(c *scriptCall, one run) (s *script.Script, instant bo
 	}
 	if one.does == script.Release {
 		return r.appendReleases(c, one), false
+	}
+	if one.does == script.Adjust {
+		return r.appendSettlements(c, one), false
 	}
 	keys, settles := 0, one.does.Settles()
 	instant = !settles && !one.groups[0].Alone() // the charge of a call that its caller leaves is given back
@@ -262,6 +267,23 @@ func (r *Store) appendChecks(c *scriptCall, one run) (s *script.Script, instant 
 		c.words = append(c.words, r.Clock())
 	}
 	return r.script(one.does, one.of), instant
+}
+
+// appendSettlements is appendCall for plain settlements.
+func (r *Store) appendSettlements(c *scriptCall, one run) *script.Script {
+	c.words = append(c.words, nil, nil, len(one.groups))
+	for _, g := range one.groups {
+		c.words = append(c.words, g.Request().Keys[0])
+	}
+	rows := script.SettleRows{Words: c.words}
+	for _, g := range one.groups {
+		rows.Add(g.Request())
+	}
+	c.words = rows.Words
+	if r.Clock != nil {
+		c.words = append(c.words, r.Clock())
+	}
+	return r.script(one.does, one.of)
 }
 
 // appendReleases is appendCall for places that are given back.

@@ -13,7 +13,6 @@ import (
 
 	"github.com/weir-go/ratelimit/core/internal/batch"
 	"github.com/weir-go/ratelimit/core/internal/call"
-	"github.com/weir-go/ratelimit/core/internal/keyspace"
 	"github.com/weir-go/ratelimit/core/internal/script"
 	"github.com/weir-go/ratelimit/internal/dial"
 )
@@ -247,7 +246,7 @@ func (r *Store) serverOf(ctx context.Context, key string) (*server, error) {
 		return r.only, nil
 	}
 	var scratch [256]byte
-	client, err := r.locate(ctx, string(keyspace.AppendSubject(scratch[:0], key)))
+	client, err := r.locate(ctx, string(call.AppendSubject(scratch[:0], key)))
 	if err != nil {
 		return nil, err
 	}

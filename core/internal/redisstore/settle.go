@@ -10,12 +10,11 @@ import (
 	"github.com/weir-go/ratelimit/core/internal/batch"
 	"github.com/weir-go/ratelimit/core/internal/call"
 	"github.com/weir-go/ratelimit/core/internal/exact"
-	"github.com/weir-go/ratelimit/core/internal/failure"
 	"github.com/weir-go/ratelimit/core/internal/script"
 )
 
 // Settle carries out corrections, in a cluster or ring on all servers at once, and those of places in a lane of their
-// own. If some were certainly not carried out while others were, a [failure.PartlySettledError] has the places of their
+// own. If some were certainly not carried out while others were, a [call.PartlySettledError] has the places of their
 // settlements. It may put the list in another order.
 func (r *Store) Settle(ctx context.Context, list []call.Correction) error {
 	if err := r.calls.begin(); err != nil {
@@ -44,20 +43,20 @@ func joinSettled(shares [][]call.Correction, each []error) error {
 			continue
 		}
 		failures = append(failures, err)
-		if partly, ok := errors.AsType[*failure.PartlySettledError](err); ok {
+		if partly, ok := errors.AsType[*call.PartlySettledError](err); ok {
 			undone = append(undone, partly.NotDone...)
-		} else if errors.Is(err, failure.ErrNotDone) {
+		} else if errors.Is(err, call.ErrNotDone) {
 			undone = append(undone, placesOf(shares[i])...)
 		}
 	}
-	err := failure.Join(failures)
+	err := call.JoinErrors(failures)
 	switch {
 	case len(failures) == 0:
 		return nil
-	case len(undone) > 0 && (len(failures) < len(shares) || !errors.Is(err, failure.ErrNotDone)):
-		return &failure.PartlySettledError{NotDone: undone, Err: failure.Join(append(failures, failure.ErrPartlySettled))}
+	case len(undone) > 0 && (len(failures) < len(shares) || !errors.Is(err, call.ErrNotDone)):
+		return &call.PartlySettledError{NotDone: undone, Err: call.JoinErrors(append(failures, call.ErrPartlySettled))}
 	case len(failures) < len(shares):
-		return failure.PerhapsDone(failures...)
+		return call.PerhapsDone(failures...)
 	}
 	return err
 }
@@ -136,22 +135,25 @@ func (r *Store) settleOnce(ctx context.Context, list []call.Correction) error {
 	c.Request.SetCorrections(list, s.clock, r.Name)
 	err = lane.Do(ctx, c)
 	if errors.Is(err, batch.ErrLeft) { // the batch still uses the call
-		return failure.Sent(failure.GivenUp, "core: the call was given up: %w", context.Cause(ctx))
+		return call.Sent(call.GivenUp, "core: the call was given up: %w", context.Cause(ctx))
 	}
 	if err == nil {
 		err = c.Err
 	}
 	if _, elsewhere := errors.AsType[*elsewhereError](err); elsewhere {
 		c.Request.SetCorrections(list, s.clock, r.Name)
+		if c.Request.Plain {
+			c.Request.Explain() // so that it is sent once, whatever lies in the key
+		}
 		if err = r.sendBeside(ctx, err, script.Settle, c); errors.Is(err, errApart) && (len(list) > 1 || list[0].Reserved) {
 			lane.Free(c)
 			return r.settleApart(ctx, list)
 		}
 	}
-	partly, inPart := errors.AsType[*failure.PartlySettledError](err)
+	partly, inPart := errors.AsType[*call.PartlySettledError](err)
 	if err == nil {
 		err = script.ObserveSettled(list, c.Answer.Text)
-	} else if errors.Is(err, failure.ErrPartlySettled) {
+	} else if errors.Is(err, call.ErrPartlySettled) {
 		_ = script.ObserveSettled(list, c.Answer.Text) // of the corrections that were carried out
 	}
 	lane.Free(c)
@@ -161,10 +163,10 @@ func (r *Store) settleOnce(ctx context.Context, list []call.Correction) error {
 			undone = append(undone, list[place].Of...)
 		}
 		if len(undone) == 0 { // a reset: a server that refuses to write has not written anything of it
-			refusal, _ := errors.AsType[*failure.Error](partly.Err) // see refusedInPart
-			return &failure.Error{Kind: refusal.Kind, NotDone: true, Err: refusal.Err}
+			refusal, _ := errors.AsType[*call.Error](partly.Err) // see refusedInPart
+			return &call.Error{Kind: refusal.Kind, NotDone: true, Err: refusal.Err}
 		}
-		return &failure.PartlySettledError{NotDone: undone, Err: partly.Err}
+		return &call.PartlySettledError{NotDone: undone, Err: partly.Err}
 	}
 	return err
 }

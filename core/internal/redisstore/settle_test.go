@@ -10,7 +10,6 @@ import (
 
 	"github.com/weir-go/ratelimit/core/internal/call"
 	"github.com/weir-go/ratelimit/core/internal/exact"
-	"github.com/weir-go/ratelimit/core/internal/failure"
 	"github.com/weir-go/ratelimit/core/internal/script"
 	"github.com/weir-go/ratelimit/internal/redistest"
 )
@@ -35,27 +34,27 @@ func TestRepliesToSettlements(t *testing.T) {
 		wanted      []bool
 		want        []int64 // used of each, or none
 		undone      []int
-		kind        failure.Kind
+		kind        call.Failure
 	}{
 		{name: "nobody asks", reply: "0 0", wanted: []bool{false, false}, want: []int64{none, none}},
 		{name: "one asks", reply: "0 0,7", wanted: []bool{false, true}, want: []int64{none, 7}},
 		{name: "both ask", reply: "0,5 0,7", wanted: []bool{true, true}, want: []int64{5, 7}},
-		{name: "one is refused", reply: "0,5 1\nREADONLY", wanted: []bool{true, true}, want: []int64{5, none}, undone: []int{1}, kind: failure.ReadOnly},
-		{name: "one fails", reply: "0,5 1\nOOM command not allowed", wanted: []bool{true, true}, want: []int64{5, none}, kind: failure.OutOfMemory},
-		{name: "all are refused", reply: "1 1\nOOM command not allowed", wanted: []bool{true, true}, want: []int64{none, none}, kind: failure.OutOfMemory},
-		{name: "no number", reply: "0,5 0", wanted: []bool{true, true}, want: []int64{5, none}, kind: failure.Garbled},
-		{name: "too many numbers", reply: "0,5,6 0,7", wanted: []bool{true, true}, want: []int64{none, none}, kind: failure.Garbled},
-		{name: "a number below 0", reply: "0,-5 0,7", wanted: []bool{true, true}, want: []int64{none, none}, kind: failure.Garbled},
+		{name: "one is refused", reply: "0,5 1\nREADONLY", wanted: []bool{true, true}, want: []int64{5, none}, undone: []int{1}, kind: call.ReadOnly},
+		{name: "one fails", reply: "0,5 1\nOOM command not allowed", wanted: []bool{true, true}, want: []int64{5, none}, kind: call.OutOfMemory},
+		{name: "all are refused", reply: "1 1\nOOM command not allowed", wanted: []bool{true, true}, want: []int64{none, none}, kind: call.OutOfMemory},
+		{name: "no number", reply: "0,5 0", wanted: []bool{true, true}, want: []int64{5, none}, kind: call.Garbled},
+		{name: "too many numbers", reply: "0,5,6 0,7", wanted: []bool{true, true}, want: []int64{none, none}, kind: call.Garbled},
+		{name: "a number below 0", reply: "0,-5 0,7", wanted: []bool{true, true}, want: []int64{none, none}, kind: call.Garbled},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := wired(t, func(redis.Cmder) (string, error) { return c.reply, nil })
 			list := wanting(c.wanted...)
 			err := r.Settle(t.Context(), list)
-			if failure.Of(err) != c.kind || c.kind == failure.Garbled && errors.Is(err, failure.ErrNotDone) {
+			if call.FailureOf(err) != c.kind || c.kind == call.Garbled && errors.Is(err, call.ErrNotDone) {
 				t.Errorf("%v, want the kind %q", err, c.kind)
 			}
 			var undone []int
-			if partly, ok := errors.AsType[*failure.PartlySettledError](err); ok {
+			if partly, ok := errors.AsType[*call.PartlySettledError](err); ok {
 				undone = partly.NotDone
 			}
 			if !slices.Equal(undone, c.undone) {

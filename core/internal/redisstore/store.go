@@ -16,10 +16,7 @@ import (
 	"github.com/weir-go/ratelimit/core/internal/batch"
 	"github.com/weir-go/ratelimit/core/internal/call"
 	"github.com/weir-go/ratelimit/core/internal/exact"
-	"github.com/weir-go/ratelimit/core/internal/failure"
 	"github.com/weir-go/ratelimit/core/internal/script"
-	"github.com/weir-go/ratelimit/core/internal/topology"
-	"github.com/weir-go/ratelimit/core/internal/warning"
 )
 
 // Config says how a store works. All fields but Patience, Clock, Call and Breaker are needed.
@@ -59,12 +56,12 @@ type Config struct {
 type Store struct {
 	Config
 
-	topology topology.Topology
+	topology Topology
 	sharded  atomic.Bool // different keys may be on different servers
 
 	scripts  [script.Tasks][exact.Count + 1]atomic.Pointer[script.Script]
 	repaired atomic.Int64
-	warnings struct{ shadows, charged, repaired, hooks, wakes warning.Warning }
+	warnings struct{ shadows, charged, repaired, hooks, wakes call.Warning }
 
 	only       *server // nil: there are several
 	servers    servers
@@ -80,7 +77,7 @@ type Store struct {
 
 // New returns a store. It sends nothing.
 func New(config Config) *Store {
-	r := &Store{Config: config, topology: topology.Of(config.Client), beside: make(chan struct{}, mostBeside), ending: make(chan struct{})}
+	r := &Store{Config: config, topology: TopologyOf(config.Client), beside: make(chan struct{}, mostBeside), ending: make(chan struct{})}
 	if r.Patience == 0 {
 		r.Patience = queueBudgets * r.Budget
 	}
@@ -93,12 +90,12 @@ func New(config Config) *Store {
 }
 
 // Topology returns how the client spreads keys over servers.
-func (r *Store) Topology() topology.Topology { return r.topology }
+func (r *Store) Topology() Topology { return r.topology }
 
 // Closed returns the error of calls to a store that is closed, or nil if it is not.
 func (r *Store) Closed() error {
 	if r.closed.Load() {
-		return failure.ErrClosed
+		return call.ErrClosed
 	}
 	return nil
 }
@@ -116,14 +113,14 @@ func (r *Store) script(does script.Task, of exact.Algorithm) *script.Script {
 }
 
 // Bound runs a call to Redis within the store's budget, also if the client ignores deadlines.
-func (r *Store) Bound(ctx context.Context, call func(context.Context) error) error {
+func (r *Store) Bound(ctx context.Context, do func(context.Context) error) error {
 	bounded, cancel := context.WithTimeout(ctx, r.Budget)
 	defer cancel()
 	if r.HeedsDeadline {
-		return r.Explain(ctx, bounded, unlessPanicked(bounded, call))
+		return r.Explain(ctx, bounded, unlessPanicked(bounded, do))
 	}
 	done := make(chan error, 1)
-	go func() { done <- unlessPanicked(bounded, call) }() // ends with the client's own timeouts
+	go func() { done <- unlessPanicked(bounded, do) }() // ends with the client's own timeouts
 	select {
 	case err := <-done:
 		return r.Explain(ctx, bounded, err)
@@ -134,13 +131,13 @@ func (r *Store) Bound(ctx context.Context, call func(context.Context) error) err
 
 // unlessPanicked runs a call to Redis, and makes an error of its panic: hooks of the client are not
 // ours.
-func unlessPanicked(ctx context.Context, call func(context.Context) error) (err error) {
+func unlessPanicked(ctx context.Context, do func(context.Context) error) (err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
-			err = failure.Sent(failure.Other, "core: the redis client or a hook of it panicked: %v", cause)
+			err = call.Sent(call.Other, "core: the redis client or a hook of it panicked: %v", cause)
 		}
 	}()
-	return call(ctx)
+	return do(ctx)
 }
 
 // observe sets the usage of the checks in groups from a reply. If a call was asked several times, it takes the one at a

@@ -15,7 +15,6 @@ import (
 
 	"github.com/weir-go/ratelimit/core/internal/call"
 	"github.com/weir-go/ratelimit/core/internal/exact"
-	"github.com/weir-go/ratelimit/core/internal/holder"
 	"github.com/weir-go/ratelimit/internal/redistest"
 )
 
@@ -179,9 +178,9 @@ func (o *order) look() *seen {
 			s.waiters = append(s.waiters, seat{name: name, since: since, ceiling: class >> 20, cost: class & (1<<20 - 1)})
 		default:
 			s.holders[name] = score
-			beyond += holder.Places(name) - 1
+			beyond += call.HolderPlaces(name) - 1
 			if score > o.now {
-				s.used += holder.Places(name)
+				s.used += call.HolderPlaces(name)
 			}
 		}
 	}
@@ -197,7 +196,7 @@ func (o *order) look() *seen {
 
 // draw draws a call. It waits if it has an id.
 func (o *order) draw(id string, age int64) *asker {
-	a := &asker{check: call.Check{Key: o.key, Spec: plans[rapid.IntRange(1, len(plans)).Draw(o.T, "plan")-1], Units: 1, Holder: holder.New()}}
+	a := &asker{check: call.Check{Key: o.key, Spec: plans[rapid.IntRange(1, len(plans)).Draw(o.T, "plan")-1], Units: 1, Holder: call.NewHolder()}}
 	if n := a.check.Spec.Capacity; n > 1 && rapid.IntRange(0, 2).Draw(o.T, "like most") == 2 {
 		a.check.Units = rapid.IntRange(1, n).Draw(o.T, "cost")
 		a.check.Headroom = rapid.IntRange(0, n-a.check.Units).Draw(o.T, "headroom")
@@ -273,7 +272,7 @@ func (o *order) ask(a *asker) {
 		return
 	}
 	a.ends = o.now + length.Microseconds()
-	if name := holder.Name(a.check.Holder); after.holders[name]+after.holders[fmt.Sprint(name, "*", a.check.Units)] != a.ends {
+	if name := call.HolderName(a.check.Holder); after.holders[name]+after.holders[fmt.Sprint(name, "*", a.check.Units)] != a.ends {
 		o.Errorf("%s is granted, and does not hold its places until %d: %v", a.label(), a.ends, after)
 	}
 	if after.used > a.ceiling() {

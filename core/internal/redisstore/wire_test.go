@@ -20,7 +20,6 @@ import (
 	"github.com/weir-go/ratelimit/core/internal/calendar"
 	"github.com/weir-go/ratelimit/core/internal/call"
 	"github.com/weir-go/ratelimit/core/internal/exact"
-	"github.com/weir-go/ratelimit/core/internal/failure"
 )
 
 // wire is a server as a client's hook: it answers without a network.
@@ -190,8 +189,8 @@ func TestBreakerIgnoresSettlementsThatAreGivenUp(t *testing.T) {
 	cancel()
 	for range 3 {
 		err := r.Settle(ctx, correction("key", hourly, 1))
-		if failure.Of(err) != failure.GivenUp || !errors.Is(err, failure.ErrNotDone) {
-			t.Errorf("error %v, want %s", err, failure.GivenUp)
+		if call.FailureOf(err) != call.GivenUp || !errors.Is(err, call.ErrNotDone) {
+			t.Errorf("error %v, want %s", err, call.GivenUp)
 		}
 	}
 	if _, err := decide(t.Context(), r, call.Check{Key: "key", Spec: hourly, Units: 1}); err != nil {
@@ -209,10 +208,10 @@ func TestBreakerCountsSettlements(t *testing.T) {
 		}
 		return "", io.EOF
 	}, breaks(2))
-	for i, want := range []failure.Kind{failure.NotPermitted, failure.NotPermitted, failure.NotPermitted, failure.Unreachable, failure.Unreachable, failure.Suspended} {
+	for i, want := range []call.Failure{call.NotPermitted, call.NotPermitted, call.NotPermitted, call.Unreachable, call.Unreachable, call.Suspended} {
 		refuses = i < 3
 		err := r.Settle(t.Context(), correction("key", hourly, 1))
-		if failure.Of(err) != want {
+		if call.FailureOf(err) != want {
 			t.Errorf("error %v, want %s", err, want)
 		}
 	}
@@ -328,20 +327,20 @@ func TestExplain(t *testing.T) {
 	for name, c := range map[string]struct {
 		asked, bounded context.Context //nolint:containedctx // it is what the case is about
 		err            error
-		kind           failure.Kind
+		kind           call.Failure
 		text           string
 	}{
-		"the caller has left":     {gone, gone, slow, failure.GivenUp, "core: the call was given up: client gone"},
-		"the context's deadline":  {t.Context(), t.Context(), context.DeadlineExceeded, failure.TimedOut, "core: redis has not answered within 1s: context deadline exceeded"},
-		"the socket's deadline":   {t.Context(), t.Context(), slow, failure.TimedOut, "core: redis has not answered within 1s: context deadline exceeded: read: late"},
-		"an error after the time": {t.Context(), late, errors.New("odd"), failure.TimedOut, "core: redis has not answered within 1s: context deadline exceeded: odd"},
-		"an error in time":        {t.Context(), t.Context(), errors.New("odd"), failure.Other, "core: redis: odd"},
+		"the caller has left":     {gone, gone, slow, call.GivenUp, "core: the call was given up: client gone"},
+		"the context's deadline":  {t.Context(), t.Context(), context.DeadlineExceeded, call.TimedOut, "core: redis has not answered within 1s: context deadline exceeded"},
+		"the socket's deadline":   {t.Context(), t.Context(), slow, call.TimedOut, "core: redis has not answered within 1s: context deadline exceeded: read: late"},
+		"an error after the time": {t.Context(), late, errors.New("odd"), call.TimedOut, "core: redis has not answered within 1s: context deadline exceeded: odd"},
+		"an error in time":        {t.Context(), t.Context(), errors.New("odd"), call.Other, "core: redis: odd"},
 	} {
 		err := r.Explain(c.asked, c.bounded, c.err)
-		if failure.Of(err) != c.kind || err.Error() != c.text {
-			t.Errorf("%s: %s, %q, want %s, %q", name, failure.Of(err), err, c.kind, c.text)
+		if call.FailureOf(err) != c.kind || err.Error() != c.text {
+			t.Errorf("%s: %s, %q, want %s, %q", name, call.FailureOf(err), err, c.kind, c.text)
 		}
-		if (c.kind == failure.TimedOut) != errors.Is(err, context.DeadlineExceeded) {
+		if (c.kind == call.TimedOut) != errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%s: %v is, or is not, context.DeadlineExceeded", name, err)
 		}
 	}

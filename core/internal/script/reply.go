@@ -6,7 +6,6 @@ import (
 
 	"github.com/weir-go/ratelimit/core/internal/call"
 	"github.com/weir-go/ratelimit/core/internal/exact"
-	"github.com/weir-go/ratelimit/core/internal/failure"
 )
 
 // Reply is a script's reply to one request.
@@ -39,7 +38,7 @@ const (
 
 // Garbled returns the error of a reply that is none to the request.
 func Garbled(text string) error {
-	return failure.Sent(failure.Garbled, "core: redis replied %.100q, which is no answer to the call", text)
+	return call.Sent(call.Garbled, "core: redis replied %.100q, which is no answer to the call", text)
 }
 
 // Observe sets the usages of the checks in groups from a reply. If a call was asked several times, it takes the one at a

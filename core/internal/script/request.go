@@ -7,7 +7,6 @@ import (
 
 	"github.com/weir-go/ratelimit/core/internal/call"
 	"github.com/weir-go/ratelimit/core/internal/exact"
-	"github.com/weir-go/ratelimit/core/internal/holder"
 )
 
 // Request is a call, or a list of corrections, in the words of a script.
@@ -18,8 +17,8 @@ type Request struct {
 	Numbers   int             // expected in the reply
 	Instant   bool            // the instant of the decision is wanted
 	Times     int             // how often it is asked
-	// Plain says that it is one check, which the script of the task [Check] decides if the state is as its limit leaves it:
-	// see [Reply.Unknown]. It has no Arguments until [Request.Explain].
+	// Plain says that it is one check or one correction. The script of the task [Check] or [Adjust] decides it, or carries
+	// it out, if the state is as its limit leaves it: see [Reply.Unknown]. It has no Arguments until [Request.Explain].
 	Plain bool
 	// Releases says that each of the corrections gives back one place and is asked nothing: the script of the
 	// task Release carries them out in fewer words, see [AppendReleases].
@@ -38,6 +37,8 @@ type Request struct {
 	alike bool
 	names []word // of holders
 	plain plainCheck
+	// settled is the one correction of a request that is plain, or nil.
+	settled *call.Correction
 }
 
 // plainCheck is the one check of a request that is plain.
@@ -69,10 +70,10 @@ func (r *Request) nameOf(h exact.Holder, waits *call.Waiter) any {
 	}
 	w := &r.names[len(r.names)-1]
 	if waits == nil {
-		w.text = holder.AppendName(w.text[:0], h)
+		w.text = call.AppendHolderName(w.text[:0], h)
 		return w
 	}
-	w.text = append(holder.AppendName(append(w.text[:0], '?'), h), ' ')
+	w.text = append(call.AppendHolderName(append(w.text[:0], '?'), h), ' ')
 	w.text = append(strconv.AppendInt(w.text, max(0, waits.Age), 10), ' ')
 	w.text = append(strconv.AppendInt(w.text, waits.Since, 10), ' ')
 	w.text = append(w.text, waits.ID...)
@@ -144,9 +145,13 @@ func (r *Request) setPlain(c *call.Check, times int, wantInstant bool, clock fun
 	}
 }
 
-// Explain makes a plain request one that decide.lua takes, whatever lies in the key.
+// Explain makes a plain request one that decide.lua or settle.lua takes, whatever lies in the key.
 func (r *Request) Explain() {
 	r.Plain = false
+	if r.settled != nil {
+		r.appendCorrection(r.settled, nil)
+		return
+	}
 	p := &r.plain
 	r.Arguments = append(r.Arguments, p.spec.LimitArgument(p.charged, false, exact.Alone, p.headroom, p.clock), p.cost, nil)
 }
@@ -244,20 +249,15 @@ func weighed(c *call.Check) int64 {
 func (r *Request) SetCorrections(list []call.Correction, clock func() int64, key func(string, *exact.Spec) string) {
 	r.empty()
 	r.Releases = true
+	r.Plain = len(list) == 1 && isPlainSettlement(&list[0])
 	for i := range list {
 		c := &list[i]
 		r.Keys = append(r.Keys, key(c.Key, c.Spec))
-		r.Arguments = append(r.Arguments, c.Spec.LimitArgument(false, false, exact.Alone, 0, clock))
-		switch {
-		case c.Leaves != nil:
-			r.Arguments = append(r.Arguments, unitsOf(c), string(c.Leaves.AppendName(nil)), 0, "leave")
-		case c.Spec.Algorithm.Holds():
-			r.Arguments = append(r.Arguments, unitsOf(c), r.nameOf(c.Holder, nil), 0, how(c))
-		default:
-			r.Arguments = append(r.Arguments, unitsOf(c), usedThen(c), c.At.At, how(c))
-		}
-		if c.Length > 0 {
-			r.Arguments[len(r.Arguments)-4], r.Arguments[len(r.Arguments)-3] = c.Length, c.Reason
+		if r.Plain {
+			settled := *c
+			r.settled, r.noted = &settled, 1
+		} else {
+			r.appendCorrection(c, clock)
 		}
 		if c.Reserved {
 			r.close(c)
@@ -266,6 +266,22 @@ func (r *Request) SetCorrections(list []call.Correction, clock func() int64, key
 		r.involve(c.Spec.Algorithm)
 		r.Numbers++ // with the observation behind it, if that is wanted
 		r.checks++
+	}
+}
+
+// appendCorrection appends the words of a correction for settle.lua.
+func (r *Request) appendCorrection(c *call.Correction, clock func() int64) {
+	r.Arguments = append(r.Arguments, c.Spec.LimitArgument(false, false, exact.Alone, 0, clock))
+	switch {
+	case c.Leaves != nil:
+		r.Arguments = append(r.Arguments, unitsOf(c), string(c.Leaves.AppendName(nil)), 0, "leave")
+	case c.Spec.Algorithm.Holds():
+		r.Arguments = append(r.Arguments, unitsOf(c), r.nameOf(c.Holder, nil), 0, how(c))
+	default:
+		r.Arguments = append(r.Arguments, unitsOf(c), usedThen(c), c.At.At, how(c))
+	}
+	if c.Length > 0 {
+		r.Arguments[len(r.Arguments)-4], r.Arguments[len(r.Arguments)-3] = c.Length, c.Reason
 	}
 }
 

@@ -7,8 +7,6 @@ import (
 
 	"github.com/weir-go/ratelimit/core/internal/call"
 	"github.com/weir-go/ratelimit/core/internal/exact"
-	"github.com/weir-go/ratelimit/core/internal/holder"
-	"github.com/weir-go/ratelimit/core/internal/keyspace"
 )
 
 // Reserving has the further arguments for a check that reserves for a time, or for its settlement.
@@ -28,8 +26,8 @@ func (r *Request) reserve(c *call.Check) {
 	limit := c.Spec.LimitArgument(false, false, exact.Alone, 0, nil).(string) //nolint:forcetypeassert // it is a text
 	r.Reserving = append(r.Reserving, Reserving{
 		place: len(r.Keys) - 1,
-		key:   key + keyspace.Reserved,
-		words: [2]any{holder.Name(c.Holder)},
+		key:   key + call.ReservedSuffix,
+		words: [2]any{call.HolderName(c.Holder)},
 		limit: limit,
 		lasts: c.ReserveFor,
 	})
@@ -40,14 +38,14 @@ func (r *Request) close(c *call.Correction) {
 	key := r.Keys[len(r.Keys)-1].(string) //nolint:forcetypeassert // they are strings
 	r.Reserving = append(r.Reserving, Reserving{
 		place: len(r.Keys) - 1,
-		key:   key + keyspace.Reserved,
+		key:   key + call.ReservedSuffix,
 		words: [2]any{Member(c.Holder, c.At, c.Charged, c.Spec), c.Spec.Weigh(c.Instead)},
 	})
 }
 
 // Member returns the member of the sorted set of a state for an open reservation of events: see reserve.lua.
 func Member(h exact.Holder, charged exact.Charge, events int, spec *exact.Spec) string {
-	member := []byte(holder.Name(h))
+	member := []byte(call.HolderName(h))
 	order := charged.Order
 	if !spec.Algorithm.Noted() {
 		order = 0

@@ -1,7 +1,8 @@
 // Package script is the Lua that decides calls and carries out settlements in Redis: whole scripts, their arguments, and
 // their replies.
 //
-// The script for checks that come alone under an algorithm is a whole file in lua/check. Every other script is assembled
+// The script for checks that come alone under an algorithm is a whole file in lua/check, and that for settlements of one
+// reservation each is one in lua/settle. Every other script is assembled
 // from the files in lua, for one algorithm or for all of them, so that there are few. Those for all stand in testdata as
 // they are sent. The arithmetic in all of them is that of package exact.
 package script
@@ -17,7 +18,7 @@ import (
 	"github.com/weir-go/ratelimit/core/internal/exact"
 )
 
-//go:embed lua/*.lua lua/check/*.lua
+//go:embed lua/*.lua lua/check/*.lua lua/settle/*.lua
 var lua embed.FS
 
 // Script is the Lua of a task, for one algorithm or for all.
@@ -37,6 +38,7 @@ const (
 	Decide  Task = iota // calls
 	Check               // calls of one check each, with states as their limit leaves them
 	Settle              // corrections
+	Adjust              // corrections of one reservation each, with states as their limit leaves them
 	Reserve             // calls with checks that reserve for a time, under any algorithms
 	Close               // corrections with some of such charges, under any algorithms
 	Release             // corrections each of which gives back one place: see Request.Releases
@@ -45,13 +47,21 @@ const (
 )
 
 // Settles reports whether a task is about corrections, and not about calls.
-func (t Task) Settles() bool { return t == Settle || t == Close || t == Release }
+func (t Task) Settles() bool { return t == Settle || t == Adjust || t == Close || t == Release }
+
+// Plain returns the task of the plain requests among those of a task.
+func (t Task) Plain() Task {
+	if t.Settles() {
+		return Adjust
+	}
+	return Check
+}
 
 // general reports whether the script of a task for an algorithm is that for all algorithms. Where calls seldom have several
 // checks under an algorithm, no other script is worth its place in the server.
 func (t Task) general(of exact.Algorithm) bool {
 	switch t {
-	case Check, Settle:
+	case Check, Adjust, Settle:
 		return false
 	case Decide:
 		return of == exact.Shaping || of == exact.SlidingLog || of == exact.Calendar || of == exact.Ban
@@ -61,7 +71,7 @@ func (t Task) general(of exact.Algorithm) bool {
 }
 
 func (t Task) file() string {
-	return [Tasks]string{"decide", "check", "settle", "reserve", "close", "release", "order"}[t]
+	return [Tasks]string{"decide", "check", "settle", "settle", "reserve", "close", "release", "order"}[t]
 }
 
 // assembled are the scripts that this process has asked for. Values never become part of one, so that all stores of
@@ -87,11 +97,11 @@ func New(does Task, of exact.Algorithm, injectedClock bool) *Script {
 	return s.(*Script) //nolint:forcetypeassert // the map holds nothing else
 }
 
-// assemble puts a script together. Those of checks are whole files.
+// assemble puts a script together. Those of plain requests are whole files.
 func assemble(does Task, of exact.Algorithm, injectedClock bool) *Script {
 	var source string
-	if does == Check {
-		source = checking(of, injectedClock)
+	if does == Check || does == Adjust {
+		source = whole(does.file()+"/"+fileOf(of), injectedClock)
 	} else {
 		source = pieced(does, of, injectedClock)
 	}
@@ -99,9 +109,9 @@ func assemble(does Task, of exact.Algorithm, injectedClock bool) *Script {
 	return &Script{Source: source, Hash: hex.EncodeToString(sum[:])}
 }
 
-// checking returns the script of checks under an algorithm.
-func checking(of exact.Algorithm, injectedClock bool) string {
-	source := luaFile("check/" + fileOf(of))
+// whole returns the script in a file.
+func whole(file string, injectedClock bool) string {
+	source := luaFile(file)
 	if !injectedClock {
 		return source
 	}

@@ -13,8 +13,6 @@ import (
 
 	"github.com/weir-go/ratelimit/core/internal/call"
 	"github.com/weir-go/ratelimit/core/internal/exact"
-	"github.com/weir-go/ratelimit/core/internal/failure"
-	"github.com/weir-go/ratelimit/core/internal/keyspace"
 )
 
 // Row is the value of a table under a key: see core.Row.
@@ -166,10 +164,10 @@ func (s *Store) Close() error {
 // change changes the rows of some keys, which may come in any order and more than once.
 func (s *Store) change(ctx context.Context, keys []string, change func(now int64, rows *rows)) error {
 	if s.closed.Load() {
-		return failure.ErrClosed
+		return call.ErrClosed
 	}
 	if ctx.Err() != nil {
-		return failure.Unsent(failure.GivenUp, "core: the call was given up: %w", context.Cause(ctx))
+		return call.Unsent(call.GivenUp, "core: the call was given up: %w", context.Cause(ctx))
 	}
 	if len(keys) == 0 {
 		return nil
@@ -181,12 +179,12 @@ func (s *Store) change(ctx context.Context, keys []string, change func(now int64
 	err := s.update(ctx, keys, t.run)
 	switch {
 	case err != nil && ctx.Err() != nil: // a driver may name that error otherwise
-		return &failure.Error{
-			Kind: failure.GivenUp, NotDone: errors.Is(err, failure.ErrNotDone),
+		return &call.Error{
+			Kind: call.GivenUp, NotDone: errors.Is(err, call.ErrNotDone),
 			Err: fmt.Errorf("core: the call was given up: %w (%w)", context.Cause(ctx), err),
 		}
 	case err == nil && !t.ran:
-		return failure.Unsent(failure.Other, "core: the table's Update has not called change")
+		return call.Unsent(call.Other, "core: the table's Update has not called change")
 	}
 	return err
 }
@@ -289,6 +287,6 @@ func (r *rows) flush(now time.Time) {
 // rowKey returns the key of the row that has the state of a caller's key under a spec:
 // "{user:42}:leaky:10:1/s".
 func rowKey(key string, spec *exact.Spec) string {
-	b := keyspace.AppendSubject([]byte{'{'}, key)
+	b := call.AppendSubject([]byte{'{'}, key)
 	return string(call.AppendIdentity(append(b, "}:"...), spec))
 }

@@ -148,8 +148,7 @@ if since and (returns or charge ~= 0) then
   if returns then
     charge = -close(order, returns, state[6])
   end
-  sunk = written_notes(limit, used + charge)
-  if charge == 0 then -- nothing else is to be written
-    call('HSET', key, unpack(sunk))
+  if charge ~= 0 then -- else nothing is written: what has drained since can be told later, too
+    sunk = written_notes(limit, used + charge)
   end
 end

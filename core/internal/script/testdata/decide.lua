@@ -1392,7 +1392,7 @@ if limit.noted and times > 0 then
 end
 
 -- Writes the state of a check, and renews the key's time to live if the recovery reaches into
--- another second. The key may have lost its time to live: one write in sixteen looks whether it is
+-- a later second. The key may have lost its time to live: one write in sixteen looks whether it is
 -- long enough, and each write does if it may have been set under other numbers.
 local full, text
 if limit.algorithm == 'leaky' then
@@ -1593,7 +1593,7 @@ if kept then
   end
 end
 full = full - full % 1000000
-local renew = repair or full ~= former - former % 1000000
+local renew = repair or full > former - former % 1000000
 if not renew and (renumbered or now % 16 == 0) then
   local lives = call('PTTL', key)
   if lives == -1 then

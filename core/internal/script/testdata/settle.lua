@@ -1461,9 +1461,8 @@ if since and (returns or charge ~= 0) then
   if returns then
     charge = -close(order, returns, state[6])
   end
-  sunk = written_notes(limit, used + charge)
-  if charge == 0 then -- nothing else is to be written
-    call('HSET', key, unpack(sunk))
+  if charge ~= 0 then -- else nothing is written: what has drained since can be told later, too
+    sunk = written_notes(limit, used + charge)
   end
 end
 elseif limit.algorithm == 'fixed-window' then
@@ -1552,7 +1551,7 @@ end
   if not reset and (charge ~= 0 or previous ~= before) then
     if used + charge + previous > 0 then
 -- Writes the state of a check, and renews the key's time to live if the recovery reaches into
--- another second. The key may have lost its time to live: one write in sixteen looks whether it is
+-- a later second. The key may have lost its time to live: one write in sixteen looks whether it is
 -- long enough, and each write does if it may have been set under other numbers.
 local full, text
 if limit.algorithm == 'leaky' then
@@ -1753,7 +1752,7 @@ if kept then
   end
 end
 full = full - full % 1000000
-local renew = repair or full ~= former - former % 1000000
+local renew = repair or full > former - former % 1000000
 if not renew and (renumbered or now % 16 == 0) then
   local lives = call('PTTL', key)
   if lives == -1 then

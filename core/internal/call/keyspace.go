@@ -1,0 +1,103 @@
+package call
+
+import (
+	"net/url"
+	"strings"
+)
+
+const (
+	// ShadowSuffix follows the Redis key of a shadow check.
+	ShadowSuffix = "=shadow"
+	// ReservedSuffix follows a Redis key to make that of its open reservations, which are given back at their ends.
+	ReservedSuffix = "=reserved"
+	// WaitingSuffix follows a Redis key and a class of waiters to make that of the order in which processes wait.
+	WaitingSuffix = "=waiting"
+)
+
+// AppendTag appends the part of a Redis key that all limits of a caller's key share.
+//
+// A Redis key is a prefix, a subject in braces, and a limit:
+//
+//	ratelimit:{ip:203.0.113.9}:leaky:10:1/s
+//	ratelimit:{user:42}:fixed-window=login
+//	ratelimit:{user:42}:fixed-window=login=shadow
+//	ratelimit:{user:42}:fixed-window=login=reserved
+//	ratelimit:{user:42}:fixed-window=login=100=waiting
+//
+// The subject stands for the caller's key. In braces it is the hash tag, so that all limits
+// of one subject share a slot in a cluster. After it comes the limit's derived name, or its
+// algorithm and its given name after an equals sign, which no name contains.
+func AppendTag(b []byte, prefix, key string) []byte {
+	b = append(b, prefix...)
+	b = append(b, opening...)
+	b = AppendSubject(b, key)
+	return append(b, closing...)
+}
+
+// These surround a subject.
+const opening, closing = ":{", "}:"
+
+// given stands in front of a given name.
+const given = '='
+
+// NamedState is the state that the name of a key describes.
+type NamedState struct {
+	// Key is the caller's key, or "#" and a hash if it is Hashed.
+	Key string
+	// Limit is the name of the limit, and Algorithm the name of its algorithm.
+	Limit, Algorithm string
+	// Named says that the limit was given its name.
+	Named bool
+	// Shadow says that it is the state of a shadow check.
+	Shadow bool
+	// Hashed says that the caller's key is known by its hash only.
+	Hashed bool
+}
+
+// StartsWith reports whether the caller's key starts with a prefix. A hash starts with
+// "" and "#" only.
+func (s *NamedState) StartsWith(prefix string) bool {
+	if s.Hashed {
+		return prefix == "" || prefix == hashMark
+	}
+	return strings.HasPrefix(s.Key, prefix)
+}
+
+// ParseName reads a Redis key. It returns false for one that keeps no state, and for most that
+// others have written. Whether there is such an algorithm is not known here.
+func ParseName(prefix, name string) (s NamedState, ok bool) {
+	rest, ours := strings.CutPrefix(name, prefix+opening)
+	subject, limit, found := strings.Cut(rest, closing)
+	if !ours || !found || strings.HasSuffix(limit, ReservedSuffix) || strings.HasSuffix(limit, WaitingSuffix) {
+		return NamedState{}, false
+	}
+	if s.Key, s.Hashed = subject, strings.HasPrefix(subject, hashMark); !s.Hashed {
+		key, err := url.PathUnescape(subject) // %XX, as AppendSubject writes it
+		if err != nil {
+			return NamedState{}, false
+		}
+		s.Key = key
+	}
+	limit, s.Shadow = strings.CutSuffix(limit, ShadowSuffix)
+	if s.Algorithm, s.Limit, s.Named = strings.Cut(limit, string(given)); !s.Named {
+		s.Limit = limit
+		s.Algorithm, _, _ = strings.Cut(limit, ":")
+	}
+	return s, s.Limit != ""
+}
+
+// NamePattern returns the pattern with which SCAN finds the Redis keys of the caller's keys that start with a text. It finds
+// some others, too.
+func NamePattern(prefix, start string) string {
+	literal := globEscaper.Replace(prefix + opening)
+	if start == hashMark { // that of a hash, and escaped that of a key
+		return literal + "[#%]*"
+	}
+	var subject []byte
+	for i := range len(start) {
+		subject = appendEscaped(subject, start[i])
+	}
+	return literal + globEscaper.Replace(string(subject)) + "*"
+}
+
+var globEscaper = strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`, "]", `\]`)

@@ -1,0 +1,425 @@
+package wait
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Patience is how long others may overtake a waiter because they fit where it does not. After that the waiter blocks all
+// waiters with an equal or lower Ceiling until it has been served.
+const Patience = 500 * time.Millisecond
+
+// Class is a want that waiters share: Cost units of a key, with no more than Ceiling used then.
+type Class[K comparable] struct {
+	Key           K
+	Ceiling, Cost int
+}
+
+// Lack is a class for which a call was denied.
+type Lack[K comparable] struct {
+	Class[K]
+
+	// At is when it can be granted at the earliest. The zero time says that this is not known, since others make room.
+	At time.Time
+}
+
+// Lines are the lines of a process. They are made by [NewLines], and may be used by many goroutines at once.
+type Lines[K comparable] struct {
+	poll func(attempt int) time.Duration
+
+	mu     sync.Mutex
+	rooms  map[K]*room[K]
+	used   atomic.Int64 // how many rooms there are; read without the lock, to see that there are none
+	joined uint64       // how many waiters have joined so far
+	opened uint64       // how many lines there have been so far
+	byID   map[uint64]*line[K]
+}
+
+// NewLines returns empty lines. poll returns how long after a denial the first of a line asks again, in case others have made
+// room unnoticed. attempt counts denials since the latest grant, from 0.
+func NewLines[K comparable](poll func(attempt int) time.Duration) *Lines[K] {
+	return &Lines[K]{poll: poll, rooms: make(map[K]*room[K]), byID: make(map[uint64]*line[K])}
+}
+
+// room is the lines of a key: one for each plan, headroom and cost of its waiters, so they are few.
+type room[K comparable] struct {
+	key   K
+	lines []*line[K]
+}
+
+// line is the waiters of a class.
+type line[K comparable] struct {
+	Class[K]
+
+	id       uint64
+	room     *room[K]
+	waiting  []*Waiter[K] // waiters that do not ask just now, in their order
+	asking   []*Waiter[K] // waiters that do
+	credit   int          // how many of them may ask now
+	later    int          // how many may ask when the answer to an asking waiter is there; it goes first if it is denied
+	at       time.Time    // no waiter asks before; zero: others make room, and it is not known when
+	attempts int          // denials since the latest grant or Wake
+	poll     time.Time    // when the first one asks at the latest; zero: not worked out yet
+	timer    *time.Timer
+}
+
+// Waiter is a call that waits. It belongs to one goroutine.
+type Waiter[K comparable] struct {
+	arrived time.Time
+	number  uint64 // orders waiters that arrived at the same time
+	turn    chan struct{}
+
+	// The lock of the lines guards these fields.
+	in      []*line[K]
+	asks    bool
+	through *line[K] // the line in which its turn came
+}
+
+// Turn returns a channel that receives when the waiter is to ask. The waiter then calls [Lines.Denied], or leaves.
+func (w *Waiter[K]) Turn() <-chan struct{} { return w.turn }
+
+func (w *Waiter[K]) before(other *Waiter[K]) bool {
+	if w.arrived.Equal(other.arrived) {
+		return w.number < other.number
+	}
+	return w.arrived.Before(other.arrived)
+}
+
+// Behind returns the classes for which a call has to wait behind others of this process. If there are none, the call may
+// ask at once.
+func (l *Lines[K]) Behind(classes ...Class[K]) (behind []Class[K]) {
+	if l.used.Load() == 0 {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, c := range classes {
+		r := l.rooms[c.Key]
+		if r != nil && (r.find(c) != nil || r.blocks(c, nil, time.Now())) {
+			behind = append(behind, c)
+		}
+	}
+	return behind
+}
+
+// Waiting returns how many keys have waiters.
+func (l *Lines[K]) Waiting() int { return int(l.used.Load()) }
+
+// Join has a call that arrived at an instant wait for the classes that have denied it. It leaves with [Lines.Leave].
+func (l *Lines[K]) Join(arrived time.Time, lacks []Lack[K]) *Waiter[K] {
+	w := &Waiter[K]{arrived: arrived, turn: make(chan struct{}, 1)}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.joined++
+	w.number = l.joined
+	for _, lack := range lacks {
+		n := l.lineOf(lack.Class)
+		if len(n.waiting)+len(n.asking) == 0 {
+			n.credit = 1 // others may have made room before there was a waiter to tell
+		}
+		n.put(w)
+		n.notBefore(lack.At)
+	}
+	l.proceed(w.in)
+	return w
+}
+
+// Denied puts a waiter that has asked back into the lines of the classes that have denied it now.
+func (l *Lines[K]) Denied(w *Waiter[K], lacks []Lack[K]) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	left := l.take(w)
+	for _, lack := range lacks {
+		n := l.lineOf(lack.Class)
+		if n == w.through {
+			w.through = nil
+		}
+		if len(n.waiting)+len(n.asking) == 0 && !slices.Contains(left, n) {
+			n.credit = 1
+		}
+		n.put(w)
+		n.notBefore(lack.At)
+		n.attempts++
+		n.poll = time.Time{}
+	}
+	if w.through != nil { // it was not denied there: the next one may ask
+		w.through.credit++
+		w.through = nil
+	}
+	l.proceed(append(left, w.in...))
+}
+
+// Leave takes a waiter out of all lines, as if it had never been there. If it was granted its units, more returns how
+// many other waiters of a class may be granted theirs now; a nil more says that it was not granted.
+func (l *Lines[K]) Leave(w *Waiter[K], more func(Class[K]) int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	left := l.take(w)
+	for _, n := range left {
+		switch {
+		case more == nil && n == w.through:
+			n.credit++
+		case more == nil:
+		case !n.at.IsZero():
+			n.credit, n.attempts = max(n.credit, more(n.Class)-len(n.asking), 1), 0 // one at least: it is told when
+		default:
+			n.credit, n.attempts = max(n.credit, more(n.Class)), 0
+		}
+	}
+	l.proceed(left)
+}
+
+// Wake has the first waiter of each line of a key ask, since the caller has just given units back. Its answer says for
+// how many others there is room. Wake does not block.
+func (l *Lines[K]) Wake(key K) {
+	if l.used.Load() == 0 {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r := l.rooms[key]
+	if r == nil {
+		return
+	}
+	for _, n := range r.lines {
+		n.woken()
+	}
+	r.proceed(l)
+}
+
+// WakeLine is [Lines.Wake] for one line, by the number that [Lines.Of] tells.
+func (l *Lines[K]) WakeLine(id uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if n := l.byID[id]; n != nil {
+		n.woken()
+		n.room.proceed(l)
+	}
+}
+
+// Of returns the number of the line of a class in which a waiter stands, or 0, and whether it is the first there.
+func (l *Lines[K]) Of(w *Waiter[K], lineClass Class[K]) (id uint64, first bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, n := range w.in {
+		if n.Class == lineClass {
+			return n.id, n.first() == w
+		}
+	}
+	return 0, false
+}
+
+// Len returns how many waiters are in a line, by its number.
+func (l *Lines[K]) Len(id uint64) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if n := l.byID[id]; n != nil {
+		return len(n.waiting) + len(n.asking)
+	}
+	return 0
+}
+
+// take takes a waiter out of its lines, and returns them.
+func (l *Lines[K]) take(w *Waiter[K]) (left []*line[K]) {
+	left = w.in
+	for _, n := range left {
+		n.remove(w)
+		if w.asks {
+			n.settle()
+		}
+	}
+	w.in, w.asks = nil, false
+	return left
+}
+
+// proceed gives turns to the waiters that may ask now, in the rooms of some lines, and forgets lines without waiters.
+func (l *Lines[K]) proceed(of []*line[K]) {
+	for i, n := range of {
+		if !slices.ContainsFunc(of[:i], func(earlier *line[K]) bool { return earlier.room == n.room }) {
+			n.room.proceed(l)
+		}
+	}
+}
+
+// proceed gives turns to the waiters that may ask now, the oldest first.
+func (r *room[K]) proceed(l *Lines[K]) {
+	now := time.Now()
+	for _, n := range r.lines {
+		n.credit = min(n.credit, len(n.waiting))
+	}
+	for {
+		var next *line[K]
+		for _, n := range r.lines {
+			if n.ready(now) && (next == nil || n.waiting[0].before(next.waiting[0])) && !r.blocks(n.Class, n.waiting[0], now) {
+				next = n
+			}
+		}
+		if next == nil {
+			break
+		}
+		next.ask()
+	}
+	r.lines = slices.DeleteFunc(r.lines, func(n *line[K]) bool {
+		if n.arm(l, now); n.empty() {
+			delete(l.byID, n.id)
+		}
+		return n.empty()
+	})
+	if len(r.lines) == 0 {
+		delete(l.rooms, r.key)
+		l.used.Store(int64(len(l.rooms)))
+	}
+}
+
+// blocks reports whether a class has to wait for the first waiter of another line. A waiter that has been overtaken for
+// its Patience blocks all classes with an equal or lower Ceiling, except waiters before it in the order. w is nil for a
+// call that has just arrived.
+func (r *room[K]) blocks(c Class[K], w *Waiter[K], now time.Time) bool {
+	return slices.ContainsFunc(r.lines, func(n *line[K]) bool {
+		first := n.first()
+		return n.Class != c && first != nil && n.Ceiling >= c.Ceiling && now.Sub(first.arrived) >= Patience && (w == nil || first.before(w))
+	})
+}
+
+func (r *room[K]) find(c Class[K]) *line[K] {
+	for _, n := range r.lines {
+		if n.Class == c {
+			return n
+		}
+	}
+	return nil
+}
+
+// lineOf returns the line of a class, which may be new.
+func (l *Lines[K]) lineOf(c Class[K]) *line[K] {
+	r := l.rooms[c.Key]
+	if r == nil {
+		r = &room[K]{key: c.Key}
+		l.rooms[c.Key] = r
+		l.used.Store(int64(len(l.rooms)))
+	}
+	n := r.find(c)
+	if n == nil {
+		l.opened++
+		n = &line[K]{Class: c, id: l.opened, room: r}
+		r.lines, l.byID[n.id] = append(r.lines, n), n
+	}
+	return n
+}
+
+func (n *line[K]) empty() bool { return len(n.waiting)+len(n.asking) == 0 }
+
+// ready reports whether a waiter of the line may ask now, unless another line blocks it.
+func (n *line[K]) ready(now time.Time) bool {
+	return n.credit > 0 && len(n.waiting) > 0 && !now.Before(n.at)
+}
+
+// first returns the waiter that arrived first, or nil.
+func (n *line[K]) first() (first *Waiter[K]) {
+	if len(n.waiting) > 0 {
+		first = n.waiting[0]
+	}
+	for _, w := range n.asking {
+		if first == nil || w.before(first) {
+			first = w
+		}
+	}
+	return first
+}
+
+// notBefore notes when the class can be granted at the earliest.
+func (n *line[K]) notBefore(at time.Time) {
+	if !at.IsZero() {
+		n.at, n.credit, n.poll = at, max(n.credit, 1), time.Time{}
+	}
+}
+
+// put puts a waiter into the line, in its order.
+func (n *line[K]) put(w *Waiter[K]) {
+	if slices.Contains(w.in, n) {
+		return
+	}
+	place, _ := slices.BinarySearchFunc(n.waiting, w, func(a, b *Waiter[K]) int {
+		if a.before(b) {
+			return -1
+		}
+		return 1
+	})
+	n.waiting = slices.Insert(n.waiting, place, w)
+	w.in = append(w.in, n)
+}
+
+// remove takes a waiter out of the line.
+func (n *line[K]) remove(w *Waiter[K]) {
+	is := func(other *Waiter[K]) bool { return other == w }
+	if w.asks {
+		n.asking = slices.DeleteFunc(n.asking, is)
+	} else if place := slices.IndexFunc(n.waiting, is); place == 0 {
+		n.waiting[0] = nil
+		n.waiting = n.waiting[1:]
+	} else {
+		n.waiting = slices.Delete(n.waiting, place, place+1)
+	}
+}
+
+// woken lets the first of the line ask. Its answer says how many more may.
+func (n *line[K]) woken() {
+	n.later = 1
+	if !n.at.IsZero() {
+		n.at = time.Now()
+	}
+	if n.attempts = 0; len(n.asking) == 0 {
+		n.settle()
+	}
+}
+
+// settle lets as many waiters ask as the latest answer allows.
+func (n *line[K]) settle() { n.credit, n.later = max(n.credit, n.later), 0 }
+
+// ask has the first waiter of the line ask.
+func (n *line[K]) ask() {
+	w := n.waiting[0]
+	for _, other := range w.in {
+		other.remove(w)
+		other.asking = append(other.asking, w)
+	}
+	w.asks, w.through = true, n
+	n.credit--
+	w.turn <- struct{}{}
+}
+
+// arm sets the timer to when the first of the line asks at the latest, or stops it. While a waiter asks, its answer
+// decides when.
+func (n *line[K]) arm(l *Lines[K], now time.Time) {
+	if len(n.waiting) == 0 || len(n.asking) > 0 {
+		n.poll = time.Time{}
+		if n.timer != nil {
+			n.timer.Stop()
+		}
+		return
+	}
+	if !n.poll.IsZero() {
+		return
+	}
+	if n.poll = n.at; !now.Before(n.at) {
+		n.poll = now.Add(l.poll(n.attempts))
+	}
+	if n.timer == nil {
+		n.timer = time.AfterFunc(n.poll.Sub(now), func() { l.due(n) })
+	} else {
+		n.timer.Reset(n.poll.Sub(now))
+	}
+}
+
+// due has the first of a line ask, in case there is room that the lines were not told of.
+func (l *Lines[K]) due(n *line[K]) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n.poll = time.Time{}
+	if len(n.waiting) > 0 {
+		n.credit = max(n.credit, 1)
+		n.room.proceed(l)
+	}
+}

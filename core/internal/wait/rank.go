@@ -1,0 +1,157 @@
+package wait
+
+import "time"
+
+// Rank is the place of a queue's first waiter among the first waiters of other processes for the same key. One goroutine
+// uses it at a time.
+type Rank[Q any] interface {
+	// Stand publishes the first waiter of the queue: its request, when it came, and when it asks next. It returns the
+	// first waiters of other processes. With calls set, those that came before it ask at once.
+	Stand(first Q, came, next time.Time, calls bool) []Other
+	// Behind returns the request with room left for some units of others. far says that one of them came so long before
+	// that more of its process have, too: then the request is not granted at all, and only finds out when there is room.
+	Behind(q Q, units int, far bool) Q
+	// Leave tells the other processes that this queue has no waiter any more.
+	Leave()
+}
+
+// Other is the first waiter of another process.
+type Other struct {
+	Came  time.Time
+	Units int
+}
+
+const (
+	// slack is by how much a waiter may have come after the first waiter of another process, and still be served before
+	// it. So processes with waiters that came in turns share calls among their own waiters, instead of one call for each.
+	slack = 100 * time.Millisecond
+	// fresh is how long a known rank counts as current.
+	fresh = 10 * time.Millisecond
+	// linger is for how long a queue without waiters remembers the waiters of other processes.
+	linger = 200 * time.Millisecond
+	// longestLead is how long before its request a waiter publishes itself, at most.
+	longestLead = 20 * time.Millisecond
+)
+
+// standing is the rank of the first waiter of a queue when it was last published.
+type standing[Q, G any] struct {
+	rank   Rank[Q] // nil: there is no order over processes
+	of     *queued[Q, G]
+	others []Other
+	at     time.Time
+	told   time.Time     // when the waiter was said to ask next
+	took   time.Duration // how long Stand took
+	older  bool          // see Answer
+	behind int           // units of others that the latest request has left room for
+	sure   bool          // none of these has been served meanwhile
+}
+
+// stands reports whether the first waiter has to be published: before a rest, unless the others know it, and before its
+// request. q is locked.
+func (q *queue[K, Q, G, D]) stands(wait time.Duration) bool {
+	s := &q.standing
+	switch {
+	case s.rank == nil:
+		return false
+	case wait > max(fresh, s.took):
+		return s.of != q.first || s.older || !s.told.Equal(q.due()) || !s.sure && time.Since(s.at) >= fresh
+	case wait > min(s.took, longestLead):
+		return false
+	}
+	return s.older || s.of != q.first && len(s.others) > 0 || time.Since(s.at) > fresh
+}
+
+// tellOthers publishes the first waiter. q is locked, but not during the call of Stand.
+func (q *queue[K, Q, G, D]) tellOthers() {
+	s := &q.standing
+	w, due, older := q.first, q.due(), s.older
+	q.mu.Unlock()
+	began := time.Now()
+	others := s.rank.Stand(w.request, w.came, due, older)
+	ended := time.Now()
+	q.mu.Lock()
+	s.sure = s.of == w && s.told.Equal(due) || s.behind == 0
+	s.of, s.others, s.at, s.told, s.took, s.older = w, others, ended, due, ended.Sub(began), false
+	if units, _ := q.before(w); units < s.behind { // the waiters served since were counted twice
+		s.behind, q.again = 0, ended
+	}
+}
+
+// Before returns how many units the first waiters of other processes want that came before an instant, and whether one of
+// them came long before.
+func Before(others []Other, came time.Time) (units int, far bool) {
+	for _, other := range others {
+		if other.Came.Before(came) {
+			units += other.Units
+			far = far || came.Sub(other.Came) > slack
+		}
+	}
+	return units, far
+}
+
+// before is Before for a waiter. q is locked.
+func (q *queue[K, Q, G, D]) before(w *queued[Q, G]) (units int, far bool) {
+	return Before(q.standing.others, w.came)
+}
+
+// lead returns the part of a wait for the first waiter's request after which the worker publishes the waiter again,
+// shortly before the request. q is locked.
+func (q *queue[K, Q, G, D]) lead(wait time.Duration) time.Duration {
+	lead := min(q.standing.took, longestLead)
+	if q.standing.rank == nil || wait <= lead {
+		return wait
+	}
+	if wait -= lead; q.standing.sure {
+		return wait
+	}
+	return min(wait, fresh)
+}
+
+// lingers tells the other processes that the queue has no waiter any more, and reports whether it has one after all.
+// While waiters of other processes are known, a waiter that comes within a moment stands behind them, as if it had come
+// before the last one left. q is locked, but not meanwhile.
+func (q *queue[K, Q, G, D]) lingers(timer *time.Timer) bool {
+	s := &q.standing
+	if s.rank == nil {
+		return false
+	}
+	contended := len(s.others) > 0
+	*s = standing[Q, G]{rank: s.rank}
+	q.mu.Unlock()
+	s.rank.Leave()
+	q.mu.Lock()
+	if q.first == nil && contended {
+		q.mu.Unlock()
+		timer.Reset(linger)
+		select {
+		case <-timer.C:
+		case <-q.changed:
+		case <-q.Closed:
+		}
+		q.mu.Lock()
+	}
+	return q.first != nil
+}
+
+// follows reports whether a waiter may be asked for together with the first one: no other process has a much older one. q
+// is locked.
+func (q *queue[K, Q, G, D]) follows(w *queued[Q, G]) bool {
+	_, far := q.before(w)
+	return !far
+}
+
+// requests returns the requests of a group, each of which leaves room for the others that came before. q is locked.
+func (q *queue[K, Q, G, D]) requests(group []*queued[Q, G]) []Q {
+	requests := make([]Q, len(group))
+	for i, w := range group {
+		requests[i] = w.request
+		units, far := q.before(w)
+		if units > 0 {
+			requests[i] = q.standing.rank.Behind(w.request, units, far)
+		}
+		if i == 0 {
+			q.standing.behind = units
+		}
+	}
+	return requests
+}
