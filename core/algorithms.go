@@ -144,7 +144,9 @@ func Concurrent(n int, lease time.Duration) Places {
 var Unlimited = Quota{limit{exact.Unlimited}}
 
 // quota returns a quota of an algorithm.
-func quota(a exact.Algorithm, capacity int, rate Rate) Quota { return Quota{newLimit(a, capacity, rate)} }
+func quota(a exact.Algorithm, capacity int, rate Rate) Quota {
+	return Quota{newLimit(a, capacity, rate)}
+}
 
 // newLimit returns a limit. It reports no errors, since the constructors are used in
 // package-level variables and in literals.

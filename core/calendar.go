@@ -27,7 +27,9 @@ import (
 // [Limit.Rate] tells the length of the windows if it is always the same, and otherwise a Period of 0.
 //
 //	Calendar(10_000, Monthly("Europe/Berlin"))
-func Calendar(n int, period Period) Quota { return Quota{limitWith(exact.CalendarParams(n, period.period))} }
+func Calendar(n int, period Period) Quota {
+	return Quota{limitWith(exact.CalendarParams(n, period.period))}
+}
 
 // Period says how a [Calendar] limit cuts time into windows. It is an immutable, comparable value, made by
 // [Daily], [Weekly], [Monthly], [MonthlySince], [Yearly] or [Every]. The zero Period is not valid.

@@ -43,7 +43,7 @@ const (
 	manyRequests = 200
 	// manyAgents is how many user agents look like several people behind one address.
 	manyAgents = 5
-	// farAbove is how often a key has to exceed the level that nine of ten keys stay within, to be out of line.
+	// farAbove times the level that nine of ten keys stay within is out of line.
 	farAbove = 10
 	// usual is 1 divided by the share of keys with a mark from which on the mark says nothing: among programs, no program stands out.
 	usual = 10
