@@ -115,7 +115,7 @@ fields:
 				continue fields
 			}
 		}
-		if kind := f.Type.Kind(); kind == reflect.Func || kind == reflect.Interface || f.Type == reflect.TypeFor[*slog.Logger]() {
+		if kind := f.Type.Kind(); kind == reflect.Func || kind == reflect.Interface && f.Type != reflect.TypeFor[core.Limit]() || f.Type == reflect.TypeFor[*slog.Logger]() {
 			names = append(names, of.Name()+"."+f.Name)
 		}
 	}

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -123,12 +124,21 @@ func (h *banHistory) expect(what string, want core.Decision, ask func(*stand) co
 	}
 }
 
-// settleStrikes makes strikes after a call.
+// settleStrikes makes strikes after a call, or forgives all if they are fewer than 0.
 func (h *banHistory) settleStrikes(n int) {
 	m := &h.model
+	if n < 0 {
+		n = -h.ban.Strikes.Capacity()
+	}
 	begun := m.strike(h.now, n)
 	h.pin(begun, func(s *stand) core.Decision {
-		d, err := s.limiter.Strike(tContext(h.T), h.key, h.ban, n)
+		strike := s.limiter.Strike
+		if n < 0 {
+			strike = func(ctx context.Context, key string, ban core.Ban, _ int) (core.Decision, error) {
+				return s.limiter.Forgive(ctx, key, ban)
+			}
+		}
+		d, err := strike(tContext(h.T), h.key, h.ban, n)
 		if err != nil {
 			h.Fatal(err)
 		}
