@@ -131,9 +131,7 @@ func (rc *requestContext) holdsPlaces() bool {
 	return rc.reservation != nil && rc.reservation.holdsPlaces()
 }
 
-func (v *reservation) holdsPlaces() bool { return v.stored.holdsPlaces() || v.local.holdsPlaces() }
-
-func (v *reserved) holdsPlaces() bool { return v.holds }
+func (v *reservation) holdsPlaces() bool { return v.stored.holds || v.local.holds }
 
 // makePermit makes the permit of a request that goes on to its handler.
 func (rc *requestContext) makePermit() {
@@ -189,21 +187,10 @@ func (rc *requestContext) releasePlaces() {
 	}
 }
 
-// takenOver returns what wraps a connection that the handler takes over: the places are held until it is closed.
-func (v *reservation) takenOver() func(net.Conn) net.Conn {
-	if !v.holdsPlaces() {
-		return nil
-	}
-	return v.places.users.takenOver
-}
-
-// handlerReturned is called when the handler has returned, and returns what to do when the request has been settled,
+// handlerReturned is called when a handler that holds places has returned, and returns what to do when the request has been settled,
 // if that is not later. Places that are still in use are not settled with the others then. Beside a ban by response, those of a request
 // that is settled later are: else the next request would take the place before the strike is made.
 func (v *reservation) handlerReturned(later bool) (settled func()) {
-	if !v.holdsPlaces() {
-		return func() {}
-	}
 	if later && !v.strikes() || v.places.users.count.Load() > 1 {
 		v.split()
 	}
