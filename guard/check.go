@@ -192,7 +192,7 @@ func (p *Policy) check(r *http.Request) (core.Check, error) {
 	return check, err
 }
 
-// weigh writes into the check of a request what the policy's functions say that it costs, and has to leave. A request that costs
+// weigh writes the cost and the headroom of a request into its check, as the policy's functions say. A request that costs
 // nothing only looks.
 func (p *Policy) weigh(r *http.Request, check *core.Check) error {
 	if p.Cost != nil {

@@ -65,7 +65,7 @@ func (u *users) takenOver(connection net.Conn) net.Conn {
 // concurrentRequests is the unit of a [core.Concurrent] limit, as the draft registers it.
 const concurrentRequests = "concurrent-requests"
 
-// unitOf returns what a policy counts under a limit.
+// unitOf returns the unit that a policy counts under a limit.
 func (p *Policy) unitOf(limit core.Limit) string {
 	if p.Unit == "" && algorithm.Holds(limit) {
 		return concurrentRequests
@@ -165,7 +165,7 @@ func (g *generation) reportHolder(rc *requestContext, e *Event) {
 	returned = true
 }
 
-// giveBack gives back in the background what was reserved for a request whose handler is not going to run.
+// giveBack gives back in the background all that was reserved for a request that does not reach its handler.
 func (rc *requestContext) giveBack() {
 	v := rc.reservation
 	if v == nil {
@@ -180,7 +180,7 @@ func (rc *requestContext) giveBack() {
 	}
 }
 
-// releasePlaces gives back the places of a request whose handler is not going to run.
+// releasePlaces gives back the places of a request that does not reach its handler.
 func (rc *requestContext) releasePlaces() {
 	if rc.holdsPlaces() {
 		rc.reservation.release()

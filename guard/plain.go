@@ -12,8 +12,8 @@ import (
 	"github.com/weir-go/ratelimit/keyfuncs"
 )
 
-// plain is what a generation with one policy knows of its check before the first request: the limit is a fixed one that counts
-// requests, nobody is exempt, and a request is neither held until its turn nor holds a place.
+// plain is the check of a generation with one policy, as known before the first request: the limit is a fixed one that counts
+// requests, no request is exempt, and a request is neither held until its turn nor holds a place.
 type plain struct {
 	check  core.Check // of a request that costs one unit, without its key
 	terms  []terms    // of the check alone
@@ -74,7 +74,7 @@ func (g *generation) decidePlain(v *Verdict) {
 	g.tell(v, &e)
 }
 
-// plainCheck returns what is checked about a request, as the functions of the policy say.
+// plainCheck returns the check of a request, as the functions of the policy say.
 func (g *generation) plainCheck(v *Verdict) (core.Check, error) {
 	p, check := &g.policies[0], g.plain.check
 	if !g.plain.counts {
@@ -92,7 +92,7 @@ func (g *generation) plainCheck(v *Verdict) (core.Check, error) {
 	return check, err
 }
 
-// askPlain has the store decide about the check of a request, and remembers what there may be to settle.
+// askPlain has the store decide about the check of a request, and remembers a reservation.
 func (g *generation) askPlain(rc *requestContext, check core.Check, start time.Time) (core.Decision, error) {
 	switch {
 	case g.plain.counts:

@@ -55,7 +55,7 @@ func (v Verdict) Serve(w http.ResponseWriter, next func(http.ResponseWriter, *ht
 	}
 }
 
-// serveWatched runs a handler, and settles what that has cost.
+// serveWatched runs a handler, and settles its cost.
 func (v Verdict) serveWatched(w http.ResponseWriter, next func(http.ResponseWriter, *http.Request) int) {
 	var takenOver func(net.Conn) net.Conn // the places are held until it is closed
 	if v.rc.holdsPlaces() {
@@ -105,7 +105,7 @@ func (v Verdict) watch(w http.ResponseWriter, begins func(int), takenOver func(n
 	return writer.Watch(w, v.Request, begins, takenOver)
 }
 
-// tellPattern tells the request that was given to Decide what pattern a router further
+// tellPattern tells the request that was given to Decide which pattern a router further
 // inside has found, unless somebody else has told it.
 func (rc *requestContext) tellPattern(r *http.Request, before string) {
 	if rc.given.Pattern == before {

@@ -215,7 +215,7 @@ func (rc *requestContext) settles() bool {
 // settles reports whether a policy says what was reserved has really cost.
 func (v *reservation) settles() bool { return v.stored.settles || v.local.settles }
 
-// watches reports whether somebody has to know when the handler has returned.
+// watches reports whether there is something to do when the handler has returned.
 func (v *reservation) watches() bool {
 	return v.stored.settles || v.stored.holds || v.local.settles || v.local.holds || len(v.outside) > 0
 }
