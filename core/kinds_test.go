@@ -41,12 +41,15 @@ func TestAMissingLimitIsAnError(t *testing.T) {
 	for name, limit := range map[string]core.Limit{"nil": nil, "a zero Quota": core.Quota{}, "zero Places": core.Places{}, "zero Bans": core.Bans{}} {
 		check := core.Check{Key: "key", Limit: limit}
 		for verb, ask := range map[string]func() error{
-			"Peek":     func() error { _, err := limiter.Peek(t.Context(), "key", limit); return err },
-			"PeekAll":  func() error { _, err := limiter.PeekAll(t.Context(), check); return err },
-			"AllowAll": func() error { _, err := limiter.AllowAll(t.Context(), core.Check{Key: "key", Limit: limit, Mode: core.Look}); return err },
-			"Reserve":  func() error { _, err := limiter.Reserve(t.Context(), check); return err },
-			"WaitAll":  func() error { _, err := limiter.WaitAll(t.Context(), []core.Check{check}); return err },
-			"Reset":    func() error { return limiter.Reset(t.Context(), "key", limit) },
+			"Peek":    func() error { _, err := limiter.Peek(t.Context(), "key", limit); return err },
+			"PeekAll": func() error { _, err := limiter.PeekAll(t.Context(), check); return err },
+			"AllowAll": func() error {
+				_, err := limiter.AllowAll(t.Context(), core.Check{Key: "key", Limit: limit, Mode: core.Look})
+				return err
+			},
+			"Reserve": func() error { _, err := limiter.Reserve(t.Context(), check); return err },
+			"WaitAll": func() error { _, err := limiter.WaitAll(t.Context(), []core.Check{check}); return err },
+			"Reset":   func() error { return limiter.Reset(t.Context(), "key", limit) },
 		} {
 			if err := ask(); err == nil || err.Error() != want {
 				t.Errorf("%s of %s: %v, want %s", verb, name, err, want)
