@@ -72,14 +72,14 @@ func (rc *requestContext) Value(key any) any {
 	switch key.(type) {
 	case requestContextKey, given.LimiterKey:
 		return rc
-	case keyfuncs.MatchedKey:
+	case given.MatchedKey:
 		if rc.readsKeys { // others may ask later, and at the same time
 			rc.asksRoute = true
 		}
 		if rc.matched != nil {
 			return rc.matched
 		}
-	case keyfuncs.OwnProxyKey:
+	case given.OwnProxyKey:
 		if rc.ownProxy != nil && rc.ownProxy.Watches() {
 			return rc.ownProxy
 		}
@@ -101,7 +101,7 @@ func (rc *requestContext) SetPathValues(r *http.Request) {
 	rc.valuesSet = true
 	matched := rc.matched
 	if matched == nil {
-		if matched = keyfuncs.MatchedFrom(rc.Context); matched == nil {
+		if matched = given.MatchedFrom(rc.Context); matched == nil {
 			return
 		}
 	}
@@ -155,7 +155,7 @@ func requestContextFrom(ctx context.Context) *requestContext {
 }
 
 // frameworkKey is the key of what an adapter has told [Guard.Decide] of the framework. Unlike
-// [keyfuncs.MatchedKey], it does not ask for the route.
+// [given.MatchedKey], it does not ask for the route.
 type frameworkKey struct{}
 
 // With returns a function of a request for a [Policy], such as LimitFor, Cost or Skip, that
@@ -266,7 +266,7 @@ type endedContext struct {
 // Value hides what the adapter has told of the framework.
 func (c *endedContext) Value(key any) any {
 	switch key.(type) {
-	case keyfuncs.MatchedKey, frameworkKey:
+	case given.MatchedKey, frameworkKey:
 		return c.route
 	}
 	return c.Context.Value(key)
@@ -305,7 +305,7 @@ type ownContext struct {
 // Value hides what is known of the request that the context comes from.
 func (c *ownContext) Value(key any) any {
 	switch key.(type) {
-	case requestContextKey, keyfuncs.MatchedKey, frameworkKey:
+	case requestContextKey, given.MatchedKey, frameworkKey:
 		return nil
 	}
 	return c.Context.Value(key)

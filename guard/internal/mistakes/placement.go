@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/weir-go/ratelimit/internal/given"
 	"github.com/weir-go/ratelimit/keyfuncs"
 )
 
@@ -122,7 +123,7 @@ const (
 // keysRead counts a request whose key functions have asked for its route.
 func (w *routeWatch) keysRead(p *Placement, r *http.Request) {
 	w.left.Add(-1)
-	if known := r.Pattern != "" || keyfuncs.MatchedFrom(r.Context()) != nil; known {
+	if known := r.Pattern != "" || given.MatchedFrom(r.Context()) != nil; known {
 		w.told.Store(true)
 	} else if w.untold.Add(1) == mostUntold && !w.told.Load() && w.stop() {
 		p.warn(r.Context(), &p.warned.route, noRouter, slog.Int("requests", mostUntold), slog.String("write", writeInstead+writeMatched))
