@@ -139,7 +139,7 @@ func Concurrent(n int, lease time.Duration) Places {
 // settle, reset or hold back something under it does nothing. Its name is "unlimited", and [Quota.Named]
 // gives it no other one.
 //
-// It has to be set explicitly: a nil Limit or a zero Quota, which a map returns for a missing key, is an error.
+// It has to be set explicitly. A map returns a nil Limit or a zero Quota for a missing key: these are errors.
 // Unlimited must not be changed.
 var Unlimited = Quota{limit{exact.Unlimited}}
 

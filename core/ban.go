@@ -39,7 +39,7 @@ type Ban struct {
 	name string
 }
 
-// Named returns the ban with a name, which [Quota.Named] describes. The bans of a key are then kept when the numbers
+// Named returns the ban with a name: see [Quota.Named]. The bans of a key are then kept when the numbers
 // change, and all services that use the name share them.
 func (b Ban) Named(name string) Ban {
 	b.name = name
@@ -93,7 +93,7 @@ func ParseBan(text string) (Ban, error) {
 	return bans.Ban(), nil
 }
 
-// Ban returns the ban of which it is the limit, with its defaults.
+// Ban returns the ban of the limit, with its defaults.
 func (b Bans) Ban() Ban {
 	p := b.known().Params
 	return Ban{

@@ -80,7 +80,7 @@ type Places struct{ limit }
 // Bans are the [Limit] of a [Ban]: it fits as long as a key is not out. [Ban.Limit] makes it.
 type Bans struct{ limit }
 
-// limit has what all kinds have in common.
+// limit is the common part of all kinds.
 type limit struct {
 	spec *exact.Spec // one for all equal limits, see exact.SpecOf; nil in a zero limit
 }
@@ -97,7 +97,7 @@ func limitOf(s *exact.Spec) Limit {
 	}
 }
 
-// limitWith returns what the limits with some Params have in common.
+// limitWith returns the common part of the limits with some Params.
 func limitWith(p exact.Params) limit {
 	switch p {
 	case exact.Params{}:
@@ -108,7 +108,7 @@ func limitWith(p exact.Params) limit {
 	return limit{exact.SpecOf(p)}
 }
 
-// known returns the limit's spec, which is exact.Zero for a zero limit.
+// known returns the limit's spec, or exact.Zero for a zero limit.
 func (l limit) known() *exact.Spec {
 	if l.spec == nil {
 		return exact.Zero
@@ -116,7 +116,7 @@ func (l limit) known() *exact.Spec {
 	return l.spec
 }
 
-// specOf returns the spec of a limit, which is exact.Zero if the limit is nil.
+// specOf returns the spec of a limit, or exact.Zero if the limit is nil.
 func specOf(l Limit) *exact.Spec {
 	if l == nil {
 		return exact.Zero
@@ -210,14 +210,6 @@ func (l limit) Validate() error {
 // problem is the slow path of Validate, apart so that the compiler inlines the fast one.
 func (l limit) problem() error { return invalid("core: %w", l.known().Problem()) }
 
-// problemOf returns the reason why a limit cannot be used, which may be nil.
-func problemOf(l Limit) error {
-	if l == nil {
-		return limit{}.problem()
-	}
-	return l.Validate()
-}
-
 func (l limit) String() string { return l.known().String() }
 
 // ParseLimit reads a limit in the form that its String has. White space
@@ -248,26 +240,30 @@ func (l limit) MarshalText() ([]byte, error) {
 // UnmarshalText implements [encoding.TextUnmarshaler] with [ParseLimit]. A limit that is no Quota is an error. On an
 // error the quota is left as it was.
 func (q *Quota) UnmarshalText(text []byte) error {
-	return unmarshal(q, text, "a quota: it has to be counted over time")
+	l, err := ParseLimit(string(text))
+	if err != nil {
+		return err
+	}
+	own, ok := l.(Quota)
+	if !ok {
+		return invalid("core: %s is not a quota: it has to be counted over time", l)
+	}
+	*q = own
+	return nil
 }
 
 // UnmarshalText implements [encoding.TextUnmarshaler] with [ParseLimit]. A limit that is not made of Places is an error.
 // On an error the places are left as they were.
 func (p *Places) UnmarshalText(text []byte) error {
-	return unmarshal(p, text, `a number of places, which begins with "concurrent"`)
-}
-
-// unmarshal sets a limit of one kind to that of a text.
-func unmarshal[K Limit](to *K, text []byte, kind string) error {
-	parsed, err := ParseLimit(string(text))
+	l, err := ParseLimit(string(text))
 	if err != nil {
 		return err
 	}
-	own, ok := parsed.(K)
+	own, ok := l.(Places)
 	if !ok {
-		return invalid("core: %s is not %s", parsed, kind)
+		return invalid("core: %s is not a number of places, which begins with %q", l, "concurrent")
 	}
-	*to = own
+	*p = own
 	return nil
 }
 

@@ -73,19 +73,11 @@ func validateMany(checks []Check) (err error) {
 
 // plain reports whether a check is certainly valid, as most checks are: it charges a key some units of a valid limit.
 func (c *Check) plain() bool {
-	return c.Key != "" && c.Cost >= 0 && c.Mode == Charge && c.Undelayed|c.Headroom == 0 && c.ReserveFor == 0 && !c.Or &&
-		c.counted()
-}
-
-// counted reports whether the units of a check are counted or held under a valid limit: the limit is no ban.
-func (c *Check) counted() bool {
-	switch l := c.Limit.(type) {
-	case Quota:
-		return l.Validate() == nil
-	case Places:
-		return l.Validate() == nil
+	if _, ban := c.Limit.(Bans); ban || c.Limit == nil {
+		return false
 	}
-	return false
+	return c.Key != "" && c.Cost >= 0 && c.Mode == Charge && c.Undelayed|c.Headroom == 0 && c.ReserveFor == 0 && !c.Or &&
+		c.Limit.known().Problem() == nil
 }
 
 // validateOne returns the reason why the check at a place makes no sense by itself.

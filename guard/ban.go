@@ -64,8 +64,8 @@ type BanPolicy struct {
 // bans reports whether a policy is a ban.
 func (p *Policy) bans() bool { return p.Ban.Ban != core.Ban{} }
 
-// withBans returns policies of which those that are bans have the limit of their ban, and none has a nil Limit, or the
-// reason why one of them makes no sense.
+// withBans sets the Limit of each policy that is a ban, and a zero quota for a nil Limit, in a copy. It returns the reason
+// why a policy makes no sense, if one does not.
 func withBans(policies []Policy) ([]Policy, error) {
 	policies = slices.Clone(policies)
 	for i := range policies {

@@ -8,7 +8,7 @@ import (
 	"github.com/weir-go/ratelimit/internal/algorithm"
 )
 
-// capacityOf returns the capacity of a limit, which is 0 if the limit is nil.
+// capacityOf returns the capacity of a limit, or 0 if the limit is nil.
 func capacityOf(limit core.Limit) int {
 	if limit == nil {
 		return 0

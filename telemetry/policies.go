@@ -52,7 +52,10 @@ func newPolicy(id identity, limit core.Limit) *policy {
 
 // of returns the policy of a name, or that of all others.
 func (s *policies) of(name string, limit core.Limit) *policy {
-	id := identity{name, limit.Algorithm()}
+	id := identity{name: name}
+	if limit != nil {
+		id.algorithm = limit.Algorithm()
+	}
 	if p := s.find(id); p != nil {
 		return p
 	}

@@ -35,10 +35,13 @@ func Describe(ctx context.Context, limiter *core.Limiter, key string, limits ...
 // DescribeDecision returns a decision in words: "7 of 10, next drip in 320 ms", if 7 of 10 are used. For a [core.Ban]
 // that is in force it is "banned for 9m30s", and otherwise the number of strikes.
 func DescribeDecision(d core.Decision) string {
-	algorithm, _ := exact.AlgorithmNamed(d.Limit.Algorithm())
-	if algorithm.Bans() && d.Remaining == 0 {
+	if d.Limit == nil {
+		return "0 of 0"
+	}
+	if _, ban := d.Limit.(core.Bans); ban && d.Remaining == 0 {
 		return "banned for " + DescribeTime(d.NextAfter)
 	}
+	algorithm, _ := exact.AlgorithmNamed(d.Limit.Algorithm())
 	text := fmt.Sprintf("%d of %d", d.Limit.Capacity()-d.Remaining, d.Limit.Capacity())
 	if d.NextAfter > 0 {
 		text += ", " + algorithm.Next() + " in " + DescribeTime(d.NextAfter)

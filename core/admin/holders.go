@@ -15,7 +15,6 @@ import (
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/core/internal/call"
 	"github.com/weir-go/ratelimit/core/internal/console"
-	"github.com/weir-go/ratelimit/core/internal/exact"
 )
 
 // Holder is one call of one process that has places of a key under a [core.Concurrent] limit.
@@ -39,11 +38,11 @@ type Holder struct {
 // key has no holders, which is no error. [List] shows the keys that there are.
 //
 // On Redis a script reads a sorted set, 250 holders at a time. It needs no permission beyond those of calls, and the
-// store's budget bounds each page. Holders that come or go meanwhile may be listed or not. Another kind of limit, and a
-// store of your own, are errors. For the errors of the limiter's store see [core.FailureOf].
+// store's budget bounds each page. Holders that come or go meanwhile may be listed or not. A
+// store of your own is an error. For the errors of the limiter's store see [core.FailureOf].
 //
 // Holders may be called by many goroutines at once. A nil limiter panics.
-func Holders(ctx context.Context, limiter *core.Limiter, key string, limit core.Limit) ([]Holder, error) {
+func Holders(ctx context.Context, limiter *core.Limiter, key string, limit core.Places) ([]Holder, error) {
 	if err := validateHeld(key, limit); err != nil {
 		return nil, err
 	}
@@ -75,7 +74,7 @@ func Holders(ctx context.Context, limiter *core.Limiter, key string, limit core.
 //
 // A name that no holder can have is an error. The other errors are those of [Holders]. Evict may be called
 // by many goroutines at once. A nil limiter panics.
-func Evict(ctx context.Context, limiter *core.Limiter, key string, limit core.Limit, name string) (evicted bool, err error) {
+func Evict(ctx context.Context, limiter *core.Limiter, key string, limit core.Places, name string) (evicted bool, err error) {
 	if err := validateHeld(key, limit); err != nil {
 		return false, err
 	}
@@ -94,17 +93,11 @@ func Evict(ctx context.Context, limiter *core.Limiter, key string, limit core.Li
 }
 
 // validateHeld returns the reason why a key cannot have holders under a limit, if there is one.
-func validateHeld(key string, limit core.Limit) error {
+func validateHeld(key string, limit core.Places) error {
 	if key == "" {
 		return errors.New("admin: the key is empty")
 	}
-	if err := limit.Validate(); err != nil {
-		return err
-	}
-	if algorithm, ok := exact.AlgorithmNamed(limit.Algorithm()); !ok || !algorithm.Holds() {
-		return fmt.Errorf("admin: %s has no places: want a core.Concurrent limit", limit)
-	}
-	return nil
+	return limit.Validate()
 }
 
 const (
@@ -137,7 +130,7 @@ return gone`
 const pageOfHolders = 250
 
 // runIn runs a script on the key that has the state of a caller's key under a limit.
-func runIn(ctx context.Context, store *console.Redis, script, key string, limit core.Limit, arguments ...any) *redis.Cmd {
+func runIn(ctx context.Context, store *console.Redis, script, key string, limit core.Places, arguments ...any) *redis.Cmd {
 	if store.Closed != nil {
 		return failed(ctx, store.Closed)
 	}
@@ -156,7 +149,7 @@ func failed(ctx context.Context, err error) *redis.Cmd {
 }
 
 // holdersInRedis returns the holders of a key, each once, page by page.
-func holdersInRedis(ctx context.Context, store *console.Redis, key string, limit core.Limit) (held []console.Holder, err error) {
+func holdersInRedis(ctx context.Context, store *console.Redis, key string, limit core.Places) (held []console.Holder, err error) {
 	now := ""
 	if store.Now != nil {
 		now = strconv.FormatInt(store.Now(), 10)

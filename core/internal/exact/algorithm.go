@@ -24,16 +24,16 @@ const (
 	end
 )
 
-// Kind says what a limit is about, and so which questions make sense of it.
+// Kind tells the limits apart that answer different questions.
 type Kind uint8
 
 // The kinds.
 const (
-	// Quota is what is counted over time.
+	// Quota counts units over time.
 	Quota Kind = iota
-	// Places are places, which are taken and given back: the algorithm keeps a [Holder] for each.
+	// Places are taken and given back: the algorithm keeps a [Holder] for each.
 	Places
-	// Bans is who is banned: the events are strikes, which begin a ban. See [BanTerms].
+	// Bans keep keys out: the events are strikes, and strikes begin a ban. See [BanTerms].
 	Bans
 )
 
@@ -50,7 +50,7 @@ var table = [end]struct {
 	slides     bool   // its window moves with the time, and never closes
 	delays     bool   // it delays the events that it admits
 	logs       bool   // it keeps an instant for each event that it admits
-	kind       Kind   // what it is about
+	kind       Kind   // see Kind
 	dated      bool   // a calendar cuts its windows
 	estimates  bool   // after a named limit's numbers have changed, a wait is an estimate
 }{
@@ -91,7 +91,7 @@ func (a Algorithm) Delays() bool { return table[a].delays }
 // themselves how much of a charge is left.
 func (a Algorithm) Logs() bool { return table[a].logs }
 
-// Kind returns what the algorithm is about.
+// Kind returns the kind of the limits of the algorithm.
 func (a Algorithm) Kind() Kind { return table[a].kind }
 
 // Holds reports whether the algorithm keeps a [Holder] for the places that it grants, until the holder gives them back or
