@@ -81,14 +81,8 @@ func (c *Call) takeInside() *inside {
 		own.Key, own.Spec, own.Units, own.Undelayed, own.Condition = check.Key, check.spec(), check.Units(), check.Undelayed, check.Mode == Condition
 		own.OnDenial = check.Mode == OnDenial
 		own.Headroom, own.Or = check.Headroom, check.Or
-		if check.reserves() {
-			own.ReserveFor = check.ReserveFor.Microseconds()
-		}
-		if own.ReserveFor > 0 || own.Spec.Algorithm.Holds() {
-			if made.holder == (exact.Holder{}) {
-				made.holder = call.NewHolder()
-			}
-			own.Holder = made.holder
+		if check.ReserveFor > 0 || !own.Spec.Counted {
+			made.setHolder(own, check)
 		}
 		if c.waiters != nil {
 			own.Waiter = c.waiters[i]
@@ -101,6 +95,20 @@ func (c *Call) takeInside() *inside {
 		made.Times = c.Times
 	}
 	return made
+}
+
+// setHolder sets the holder of places, or of a charge that is given back by itself.
+func (made *inside) setHolder(own *call.Check, check *Check) {
+	if check.reserves() {
+		own.ReserveFor = check.ReserveFor.Microseconds()
+	}
+	if own.ReserveFor == 0 && !own.Spec.Algorithm.Holds() {
+		return
+	}
+	if made.holder == (exact.Holder{}) {
+		made.holder = call.NewHolder()
+	}
+	own.Holder = made.holder
 }
 
 // write writes the answers to a call that has been decided.

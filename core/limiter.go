@@ -88,11 +88,13 @@ func (l *Limiter) AllowN(ctx context.Context, key string, limit Limit, n int) (D
 	}
 	q := newLone(key, limit, n)
 	defer q.free()
-	if err := validateKept(q.checks[:]); err != nil {
-		return Decision{}, err
-	}
-	if limit == Unlimited {
-		return unlimitedDecision(), nil
+	if !q.checks[0].plain() || !limit.spec.Counted {
+		if err := validateKept(q.checks[:]); err != nil {
+			return Decision{}, err
+		}
+		if limit == Unlimited {
+			return unlimitedDecision(), nil
+		}
 	}
 	if l.besides.giving.Load() > 0 {
 		if err := l.decideSettled(ctx, q.checks[:], q.decisions[:], nil, nil); err != nil {

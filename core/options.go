@@ -28,8 +28,11 @@ func (o *Option) suits() string {
 		takes bool
 		name  string
 	}{
-		{o.redis != nil, "NewRedis"}, {o.memory != nil, "NewMemory"}, {o.denials != nil, "denialcache.New"},
-		{o.lease != nil, "Lease"}, {o.limiter != nil, "New"},
+		{o.redis != nil, "NewRedis"},
+		{o.memory != nil, "NewMemory"},
+		{o.denials != nil, "denialcache.New"},
+		{o.lease != nil, "Lease"},
+		{o.limiter != nil, "New"},
 	} {
 		if taker.takes {
 			names = append(names, taker.name)

@@ -74,7 +74,7 @@ func validateMany(checks []Check) (err error) {
 // plain reports whether a check is certainly valid, as most checks are: it charges a key some units of a valid limit.
 func (c *Check) plain() bool {
 	return c.Key != "" && c.Cost >= 0 && c.Mode == Charge && c.Undelayed|c.Headroom == 0 && c.ReserveFor == 0 && !c.Or &&
-		c.Limit.Validate() == nil && !c.Limit.spec.Algorithm.Bans()
+		c.Limit.spec != nil && c.Limit.spec.Problem() == nil && (c.Limit.spec.Counted || !c.Limit.spec.Algorithm.Bans())
 }
 
 // validateOne returns the reason why the check at a place makes no sense by itself.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"mime/multipart"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -71,14 +72,14 @@ func (rc *requestContext) Value(key any) any {
 	switch key.(type) {
 	case requestContextKey, given.LimiterKey:
 		return rc
-	case keyfuncs.MatchedKey:
+	case given.MatchedKey:
 		if rc.readsKeys { // others may ask later, and at the same time
 			rc.asksRoute = true
 		}
 		if rc.matched != nil {
 			return rc.matched
 		}
-	case keyfuncs.OwnProxyKey:
+	case given.OwnProxyKey:
 		if rc.ownProxy != nil && rc.ownProxy.Watches() {
 			return rc.ownProxy
 		}
@@ -100,7 +101,7 @@ func (rc *requestContext) SetPathValues(r *http.Request) {
 	rc.valuesSet = true
 	matched := rc.matched
 	if matched == nil {
-		if matched = keyfuncs.MatchedFrom(rc.Context); matched == nil {
+		if matched = given.MatchedFrom(rc.Context); matched == nil {
 			return
 		}
 	}
@@ -154,7 +155,7 @@ func requestContextFrom(ctx context.Context) *requestContext {
 }
 
 // frameworkKey is the key of what an adapter has told [Guard.Decide] of the framework. Unlike
-// [keyfuncs.MatchedKey], it does not ask for the route.
+// [given.MatchedKey], it does not ask for the route.
 type frameworkKey struct{}
 
 // With returns a function of a request for a [Policy], such as LimitFor, Cost or Skip, that
@@ -265,7 +266,7 @@ type endedContext struct {
 // Value hides what the adapter has told of the framework.
 func (c *endedContext) Value(key any) any {
 	switch key.(type) {
-	case keyfuncs.MatchedKey, frameworkKey:
+	case given.MatchedKey, frameworkKey:
 		return c.route
 	}
 	return c.Context.Value(key)
@@ -276,3 +277,159 @@ type endedRoute string
 
 func (r endedRoute) Route() string         { return string(r) }
 func (endedRoute) PathValue(string) string { return "" }
+
+// AsOwn returns a context for a request that a handler makes and serves itself, such as one of a batch, out of the
+// context of the request that it serves. Limiters decide about such a request as about any other, and charge it by itself.
+// [OutcomesFrom], [Spend], [Grow], [Settle] and [PermitFrom] know nothing of the handler's own request there, nor do
+// key functions know its route. Deadline and values of the program's own stay.
+//
+//	for _, part := range batch {
+//		own, err := http.NewRequestWithContext(guard.AsOwn(r.Context()), part.Method, part.Path, part.Body)
+//		...
+//		own.RemoteAddr = r.RemoteAddr // for limits by address
+//		router.ServeHTTP(recorder, own)
+//	}
+//
+// Without AsOwn, a request that was made anew is still charged by itself, unless it was read from text, as by [http.ReadRequest], with the
+// target of the handler's own request: use AsOwn for those. A copy of the handler's request cannot be told
+// from that request on its way through middleware: the first copy that meets a limit again is charged nothing there, and
+// each further one is charged. What a request of its own spends is counted for it if a limiter of its own settles, and
+// otherwise for the request of the handler.
+func AsOwn(ctx context.Context) context.Context { return &ownContext{ctx} }
+
+// ownContext is the context of a request of its own.
+type ownContext struct {
+	context.Context //nolint:containedctx // it is one
+}
+
+// Value hides what is known of the request that the context comes from.
+func (c *ownContext) Value(key any) any {
+	switch key.(type) {
+	case requestContextKey, given.MatchedKey, frameworkKey:
+		return nil
+	}
+	return c.Context.Value(key)
+}
+
+// enclose finds out what the limiters in front know of the request, of which the parent is the nearest, unless it is one of its
+// own: a handler behind those limiters serves it.
+func (rc *requestContext) enclose(parent *requestContext, r *http.Request) {
+	rc.parent = parent
+	rc.outer = parent.known()
+	if rc.outer != nil && (!same(rc.outer.given, r) || !rc.isOnly()) {
+		rc.outer, rc.isOwn = nil, true
+	}
+}
+
+// known returns the request context, or the nearest one outside for the same request, that has outcomes.
+func (rc *requestContext) known() *requestContext {
+	for ; rc != nil && rc.outcomes == nil; rc = rc.parent {
+		if rc.isOwn {
+			return nil
+		}
+	}
+	return rc
+}
+
+// enclosing returns what is known of the request whose handler serves this one as its own, or nil.
+func (rc *requestContext) enclosing() *requestContext {
+	for rc.outer != nil {
+		rc = rc.outer
+	}
+	return rc.parent.known()
+}
+
+// isOnly reports whether no other copy of the request has shared a charge of the limiters in front.
+func (rc *requestContext) isOnly() bool {
+	for outer := rc.parent; outer != nil; outer = outer.parent {
+		if first := outer.shared.Load(); first != nil && !rc.isWithin(first) {
+			return false
+		}
+		if outer.isOwn { // what is outside of it is of another request
+			break
+		}
+	}
+	return true
+}
+
+// share reports whether the limiter may leave a check uncharged that one in front has charged. That is for one copy of the
+// request, and for all limiters that it meets.
+func (rc *requestContext) share() bool {
+	return rc.parent.shared.CompareAndSwap(nil, rc) || rc.parent.shared.Load() == rc
+}
+
+// isWithin reports whether a limiter is another one, or stands inside of it.
+func (rc *requestContext) isWithin(other *requestContext) bool {
+	for ; rc != nil; rc = rc.parent {
+		if rc == other {
+			return true
+		}
+	}
+	return false
+}
+
+// same reports whether a request may be a copy of another one. Middleware that copies a request, strips its prefix or limits
+// its body leaves the target that the client has sent, and a request that was made anew has another one, or none.
+func same(given, r *http.Request) bool {
+	switch {
+	case given.URL == r.URL:
+		return true
+	case given.RequestURI != "" || r.RequestURI != "":
+		return given.RequestURI == r.RequestURI
+	case reflect.ValueOf(given.Header).Pointer() == reflect.ValueOf(r.Header).Pointer():
+		return true
+	}
+	return given.Method == r.Method && given.Host == r.Host && given.URL != nil && r.URL != nil && given.URL.String() == r.URL.String()
+}
+
+// A handler behind a limiter has a copy of the request that the server has made. What it sets there has to be where the
+// server and those outside look for it: net/http removes the temporary files of the form in its own request alone.
+
+// shareTrailer makes the trailer of a request one that its copies share: net/http writes one that nobody has announced to
+// its own request alone, when the body has been read.
+func shareTrailer(r *http.Request) {
+	if r.Trailer == nil && r.ContentLength < 0 && hasBody(r) {
+		r.Trailer = make(http.Header)
+	}
+}
+
+// tellGiven tells the request that was given to Decide what was set on a copy of it, unless it has some of its own.
+func (rc *requestContext) tellGiven(r *http.Request) {
+	given := rc.given
+	if given == r {
+		return
+	}
+	if given.Form == nil {
+		given.Form = r.Form
+	}
+	if given.PostForm == nil {
+		given.PostForm = r.PostForm
+	}
+	if given.Trailer == nil {
+		given.Trailer = r.Trailer
+	}
+	if form := r.MultipartForm; form != nil && given.MultipartForm == nil {
+		given.MultipartForm, rc.form = form, form
+	}
+}
+
+// removeForm removes the temporary files of the form that was told when the request ends. The server does that, too, unless
+// somebody outside has made a copy of its request. It is called when no handler needs them any more: the context may end
+// while one runs.
+func (rc *requestContext) removeForm() {
+	if form := rc.form; form != nil {
+		rc.form = nil
+		context.AfterFunc(rc.Context, func() { _ = form.RemoveAll() })
+	}
+}
+
+// Replaced tells that a framework has put another request in place of the [Verdict].Request, as middleware of gin and echo
+// does. An adapter calls it when the handler has returned or panicked, before next of [Verdict.Serve] returns. What the handler has
+// parsed is then removed with the request.
+func (v Verdict) Replaced(by *http.Request) {
+	if v.rc != nil && by != v.Request {
+		inner := requestContext{Context: v.rc.Context, given: v.Request}
+		inner.tellGiven(by)
+		inner.removeForm()
+	}
+}

@@ -87,5 +87,18 @@
 // around the limiter: it answers preflights itself, and denials carry its headers, too. Give
 // it [headers.Names] to expose. [Options].ExemptPreflights is for where that cannot be.
 //
+// # The stages of a request
+//
+// The files of this package follow the way of a request:
+//
+//	plan     plan.go, rules.go                 policies and options become a generation, before requests come
+//	         plain.go, check.go                its keys, costs and limits become checks; plain.go for one fixed limit
+//	decide   decide.go, places.go              the store is asked, and the request is held until its turn
+//	         degraded.go                       the store has not answered
+//	settle   settle.go, grow.go                the real cost, when the request has been served
+//	answer   verdict.go, denial.go, event.go   header, handler or denial, and the event for observers
+//
+// The context of the request (context.go) carries the knowledge of each Guard from one stage to the next.
+//
 // [httputil.ReverseProxy]: https://pkg.go.dev/net/http/httputil#ReverseProxy
 package guard

@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"testing"
 
+	"github.com/weir-go/ratelimit/internal/given"
 	"github.com/weir-go/ratelimit/keyfuncs"
 )
 
@@ -42,7 +43,7 @@ func TestIPTellsOfOwnProxies(t *testing.T) {
 				r.Header.Set(header, value)
 			}
 			var told proxies
-			key, _ := by(r.WithContext(context.WithValue(r.Context(), keyfuncs.OwnProxyKey{}, &told)))
+			key, _ := by(r.WithContext(context.WithValue(r.Context(), given.OwnProxyKey{}, &told)))
 			if own := len(told) == 1 && told[0] == key; own != c.own || len(told) > 1 {
 				t.Errorf("%s: %q from %s: told %q of %q", header, c.value, c.peer, told, key)
 			}

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"strings"
 	"sync/atomic"
+
+	"github.com/weir-go/ratelimit/internal/given"
 )
 
 // Unmatched is the route of all requests that no pattern matched. They share it:
@@ -23,24 +25,13 @@ type Matched interface {
 	PathValue(name string) string
 }
 
-// MatchedKey is the key of a [Matched] in a context. [WithMatched] uses it; it is
-// exported for contexts that answer it themselves.
-type MatchedKey struct{}
-
 // WithMatched returns a context in which [Route] and [PathValue] ask matched
 // instead of the request. A nil Matched changes nothing.
 func WithMatched(ctx context.Context, matched Matched) context.Context {
 	if matched == nil {
 		return ctx
 	}
-	return context.WithValue(ctx, MatchedKey{}, matched)
-}
-
-// MatchedFrom returns the Matched that [WithMatched] put into a context, or nil.
-// An adapter finds its own type in it again, and so the framework's context.
-func MatchedFrom(ctx context.Context) Matched {
-	matched, _ := ctx.Value(MatchedKey{}).(Matched)
-	return matched
+	return context.WithValue(ctx, given.MatchedKey{}, matched)
 }
 
 // Route names requests by the pattern that their path matched, without the
@@ -68,7 +59,7 @@ func MatchedFrom(ctx context.Context) Matched {
 //
 // "GET /items" and "POST /items" are one route; join [Method] to part them.
 func Route(r *http.Request) (string, error) {
-	if matched := MatchedFrom(r.Context()); matched != nil {
+	if matched := given.MatchedFrom(r.Context()); matched != nil {
 		route := matched.Route()
 		if route == "" {
 			route = Unmatched
@@ -92,7 +83,7 @@ func PathValue(name string) Func {
 	prefix := "path:" + encodeName(name) + "="
 	return func(r *http.Request) (string, error) {
 		var value string
-		if matched := MatchedFrom(r.Context()); matched != nil {
+		if matched := given.MatchedFrom(r.Context()); matched != nil {
 			value = matched.PathValue(name)
 		} else {
 			value = r.PathValue(name)

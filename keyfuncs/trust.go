@@ -7,6 +7,8 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+
+	"github.com/weir-go/ratelimit/internal/given"
 )
 
 // Trust tells [IP] which headers to believe about a client's address: [TrustedProxies], [TrustedHops], [TrustedHeader],
@@ -72,7 +74,7 @@ func IP(trust ...Trust) Func {
 		address, own := v.address(r)
 		key := addressKey("ip:", address, v.counts)
 		if own {
-			tellOwnProxy(r, key)
+			given.TellOwnProxy(r, key)
 		}
 		return key, nil
 	}

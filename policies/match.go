@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/weir-go/ratelimit/internal/given"
 	"github.com/weir-go/ratelimit/keyfuncs"
 	"github.com/weir-go/ratelimit/policies/internal/route"
 )
@@ -71,7 +72,7 @@ func (c *chooser) choose(r *http.Request, matched keyfuncs.Matched) []int {
 
 // chooseOwn returns those sets that a request meets and that are certainly about the handler that has run.
 func (c *chooser) chooseOwn(r *http.Request) []int {
-	sets := c.table.Own(r, knownOf(r, keyfuncs.MatchedFrom(r.Context())))
+	sets := c.table.Own(r, knownOf(r, given.MatchedFrom(r.Context())))
 	for i, number := range sets {
 		sets[i] = c.setOf(number, r)
 	}
@@ -87,7 +88,7 @@ func knownOf(r *http.Request, matched keyfuncs.Matched) route.Known {
 	if matched != nil {
 		whole, ok := matched.(interface{ WholePath() bool })
 		known.Route, known.Values, known.Whole = matched.Route(), matched, ok && whole.WholePath()
-	} else if outer := keyfuncs.MatchedFrom(r.Context()); outer != nil { // of a path that may have been changed since
+	} else if outer := given.MatchedFrom(r.Context()); outer != nil { // of a path that may have been changed since
 		known.Route, known.Values = outer.Route(), outer
 	} else if r.Pattern != "" {
 		known.Route = keyfuncs.RouteFromPattern(r.Pattern)

@@ -60,11 +60,11 @@ func NewBreaker(failures int, pause time.Duration, report func(State)) *Breaker 
 	return &Breaker{most: int32(failures), pause: pause, report: report}
 }
 
-// Refuses reports whether a call would be refused now. It costs one atomic load while the
-// breaker is closed.
-func (b *Breaker) Refuses() bool {
-	return b != nil && b.state.Load() != int32(Closed) && !b.Due()
-}
+// lets reports whether the breaker is closed, so that every call may be made.
+func (b *Breaker) lets() bool { return b == nil || b.state.Load() == int32(Closed) }
+
+// Refuses reports whether a call would be refused now.
+func (b *Breaker) Refuses() bool { return !b.lets() && !b.Due() }
 
 // Due reports whether the breaker is open and its pause is over: the next call is the trial.
 func (b *Breaker) Due() bool {
@@ -75,7 +75,7 @@ func (b *Breaker) Due() bool {
 // every call that it admits, [Breaker.Ended] must be called.
 func (b *Breaker) Admit() (admitted, trial bool) {
 	switch {
-	case b == nil || b.state.Load() == int32(Closed):
+	case b.lets():
 		return true, false
 	case b.Due() && b.change(Open, HalfOpen):
 		return true, true

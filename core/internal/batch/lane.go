@@ -149,7 +149,7 @@ func (l *Lane[Q, A]) Free(c *Call[Q, A]) {
 // Do makes a call and waits for its answer: when Do returns nil, the call has its Answer or Err. Do
 // returns an error if the call cannot be sent, or if ctx ends first.
 func (l *Lane[Q, A]) Do(ctx context.Context, c *Call[Q, A]) error {
-	if l.Breaker.Refuses() || l.Breaker.Due() && l.revive() {
+	if !l.Breaker.lets() && (!l.Breaker.Due() || l.revive()) {
 		return l.fail(ErrSuspended)
 	}
 	now := sinceEpoch()

@@ -32,18 +32,19 @@ type window struct {
 // of returns how many batches may be in flight, up to most.
 func (w *window) of(most int) int { return min(w.least+w.further, max(most, w.least)) }
 
-// note notes that the server has answered a batch at an instant, after a time, while inFlight batches were in flight. There
-// may be most of them.
-func (w *window) note(now int64, took time.Duration, full bool, inFlight, most int) {
+// note notes that the server has answered a batch at an instant, after a time.
+func (w *window) note(now int64, took time.Duration) {
 	if w.lowest == 0 || took < w.lowest {
 		w.lowest = max(1, took)
 	}
 	if now-w.period >= int64(lowestLasts) {
 		w.earlier, w.lowest, w.period = w.lowest, max(1, took), now
 	}
-	if !full {
-		return
-	}
+}
+
+// noteFull notes that a full batch was answered after a time, while inFlight batches were in flight. There may be most of
+// them.
+func (w *window) noteFull(took time.Duration, inFlight, most int) {
 	size := w.of(most)
 	if w.answered++; w.answered == 1 || took < w.shortest {
 		w.shortest = took

@@ -103,10 +103,11 @@ func TestThroughputAtADistantServer(t *testing.T) {
 // When batches wait for each other at the server, fewer are in flight, until they do so no more.
 func TestWindowFollowsTheQueueOfTheServer(t *testing.T) {
 	w := window{least: 2}
-	w.note(1, 40*time.Millisecond, false, 1, 16)
+	w.note(1, 40*time.Millisecond)
 	answer := func(took time.Duration) int {
 		for range 300 {
-			w.note(1, took, true, w.of(16), 16)
+			w.note(1, took)
+			w.noteFull(took, w.of(16), 16)
 		}
 		return w.of(16)
 	}
@@ -123,9 +124,10 @@ func TestWindowFollowsTheQueueOfTheServer(t *testing.T) {
 // When the server has failed, no more are in flight than any call may use.
 func TestWindowBeginsAnewAfterAFailure(t *testing.T) {
 	w := window{least: 2}
-	w.note(1, 40*time.Millisecond, false, 1, 16)
+	w.note(1, 40*time.Millisecond)
 	for range 30 {
-		w.note(1, 41*time.Millisecond, true, w.of(16), 16)
+		w.note(1, 41*time.Millisecond)
+		w.noteFull(41*time.Millisecond, w.of(16), 16)
 	}
 	if n := w.of(16); n != 16 {
 		t.Errorf("%d may be in flight, want 16", n)
@@ -138,9 +140,10 @@ func TestWindowBeginsAnewAfterAFailure(t *testing.T) {
 // A network that has become slower for good is known after a while.
 func TestWindowForgetsARoundTrip(t *testing.T) {
 	w := window{least: 2}
-	w.note(1, time.Millisecond, false, 1, 16)
+	w.note(1, time.Millisecond)
 	for at := int64(1); at < int64(3*lowestLasts); at += int64(40 * time.Millisecond) {
-		w.note(at, 40*time.Millisecond, true, w.of(16), 16)
+		w.note(at, 40*time.Millisecond)
+		w.noteFull(40*time.Millisecond, w.of(16), 16)
 	}
 	if n := w.of(16); n != 16 {
 		t.Errorf("%d may be in flight, want 16", n)

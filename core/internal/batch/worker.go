@@ -166,7 +166,9 @@ func (l *Lane[Q, A]) send(s *sending[Q, A], patience time.Duration, worker bool)
 	l.took(s)
 	outcome := Unknown
 	if admitted {
-		outcome = l.outcome(report.Err)
+		if outcome = Succeeded; report.Err != nil {
+			outcome = l.Outcome(report.Err)
+		}
 		l.Breaker.Ended(s.trial, outcome)
 	}
 	spent := s.context != nil && !s.context.end() // the clock may be about to look at it
@@ -175,7 +177,10 @@ func (l *Lane[Q, A]) send(s *sending[Q, A], patience time.Duration, worker bool)
 	now := sinceEpoch()
 	if l.healthy = outcome == Succeeded; l.healthy {
 		l.answered, l.unreached = now, nil
-		l.window.note(now, report.Elapsed, 4*s.weight >= 3*l.Full, l.inFlight, l.most())
+		l.window.note(now, report.Elapsed)
+		if 4*s.weight >= 3*l.Full {
+			l.window.noteFull(report.Elapsed, l.inFlight, l.most())
+		}
 	} else if outcome == Failed {
 		l.suffer(s, now)
 	}
@@ -212,13 +217,6 @@ func (s *sending[Q, A]) fail(err error) {
 	for _, g := range s.batch {
 		g.Err = err
 	}
-}
-
-func (l *Lane[Q, A]) outcome(err error) Outcome {
-	if err == nil {
-		return Succeeded
-	}
-	return l.Outcome(err)
 }
 
 // carryOut calls Send. If Send panics, all calls get that as their error.

@@ -107,19 +107,10 @@ func StateKey(key string, spec *exact.Spec) exact.Key {
 	return exact.Key{Subject: Shorten(key), Identity: spec.Identity()}
 }
 
-// AppendIdentity appends the part after the subject in the name of a state under a spec, in Redis and in a table.
-func AppendIdentity(b []byte, spec *exact.Spec) []byte {
-	b = append(b, spec.StateName...)
-	if spec.IsShadow() {
-		b = append(b, ShadowSuffix...)
-	}
-	return b
-}
-
 // Need returns how many events have to fit for the check to pass: its cost and its headroom, or one more than the
 // capacity if that is less.
 func (c *Check) Need() int {
-	if c.Spec.Algorithm.Bans() { // strikes always fit where one does
+	if !c.Spec.Counted && c.Spec.Algorithm.Bans() { // strikes always fit where one does
 		return min(c.Cost, 1)
 	}
 	return min(c.Cost+c.Headroom, c.Spec.Capacity+1)
@@ -424,9 +415,7 @@ func (c *Check) Answer(pass, peek bool) (a Answer) {
 	if !c.Spec.Counted {
 		c.answerKind(&a, pass)
 	}
-	a.Remaining = c.Spec.Remaining(after)
-	a.Next = c.Spec.Next(after, a.Remaining)
-	a.Reset = c.Spec.Reset(after)
+	a.Remaining, a.Next, a.Reset = c.Spec.Left(after)
 	return a
 }
 

@@ -3,11 +3,11 @@ package call
 import (
 	"net/url"
 	"strings"
+
+	"github.com/weir-go/ratelimit/core/internal/exact"
 )
 
 const (
-	// ShadowSuffix follows the Redis key of a shadow check.
-	ShadowSuffix = "=shadow"
 	// ReservedSuffix follows a Redis key to make that of its open reservations, which are given back at their ends.
 	ReservedSuffix = "=reserved"
 	// WaitingSuffix follows a Redis key and a class of waiters to make that of the order in which processes wait.
@@ -78,7 +78,7 @@ func ParseName(prefix, name string) (s NamedState, ok bool) {
 		}
 		s.Key = key
 	}
-	limit, s.Shadow = strings.CutSuffix(limit, ShadowSuffix)
+	limit, s.Shadow = strings.CutSuffix(limit, exact.ShadowSuffix)
 	if s.Algorithm, s.Limit, s.Named = strings.Cut(limit, string(given)); !s.Named {
 		s.Limit = limit
 		s.Algorithm, _, _ = strings.Cut(limit, ":")

@@ -5,13 +5,14 @@ import (
 	"testing"
 
 	"github.com/weir-go/ratelimit/core/internal/call"
+	"github.com/weir-go/ratelimit/core/internal/exact"
 )
 
 // What is written is read back, except for a key that was hashed.
 func TestKeysAreReadBack(t *testing.T) {
 	for _, key := range []string{"user:42", "{a}:b}:", "é %", "#5", "", strings.Repeat("x", 96), strings.Repeat("x", 97), strings.Repeat("%", 33)} {
 		for limit, algorithm := range map[string]string{"leaky:10:1/s": "leaky", "login": "fixed-window", "leaky:10": "gcra"} {
-			for _, end := range []string{"", call.ShadowSuffix} {
+			for _, end := range []string{"", exact.ShadowSuffix} {
 				name := call.AppendTag(nil, "app", key)
 				derived := strings.HasPrefix(limit, algorithm)
 				if derived {

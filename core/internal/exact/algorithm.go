@@ -165,10 +165,8 @@ type usages interface {
 	longer(s *Spec, cost, larger int) (wait int64, known bool)
 	// charged returns the usage after cost events that fit.
 	charged(s *Spec, u Usage, cost int) Usage
-	// remaining returns how many whole events still fit.
-	remaining(s *Spec, u Usage) int
-	// next returns the wait until more than the remaining events fit, when something is used.
-	next(s *Spec, u Usage, remaining int) int64
+	// left returns how many whole events still fit, the wait until more do, when something is used, and that of reset.
+	left(s *Spec, u Usage) (remaining int, next, reset int64)
 	// reset returns the wait until nothing is used.
 	reset(s *Spec, u Usage) int64
 }

@@ -258,9 +258,11 @@ func (ban) settle(s *Spec, st *State, now int64, c *Correction) bool {
 func (ban) fits(s *Spec, u Usage, _ int) bool    { return u.Used < s.Full }
 func (ban) wait(_ *Spec, u Usage, _ int) int64   { return u.Second }
 func (ban) longer(*Spec, int, int) (int64, bool) { return 0, true }
-func (ban) remaining(s *Spec, u Usage) int       { return int(s.Full - u.Used) }
-func (ban) next(_ *Spec, u Usage, _ int) int64   { return u.Second }
-func (ban) reset(_ *Spec, u Usage) int64         { return u.Fourth }
+func (ban) left(s *Spec, u Usage) (remaining int, next, reset int64) {
+	return int(s.Full - u.Used), u.Second, u.Fourth
+}
+
+func (ban) reset(_ *Spec, u Usage) int64 { return u.Fourth }
 
 // Begins reports whether this many strikes begin a ban.
 func (s *Spec) Begins(u Usage, strikes int) bool {

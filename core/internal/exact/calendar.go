@@ -133,9 +133,10 @@ func (dated) charged(_ *Spec, u Usage, cost int) Usage {
 	return u
 }
 
-func (dated) remaining(s *Spec, u Usage) int { return int(s.Full - u.Used) }
-
-func (d dated) next(s *Spec, u Usage, _ int) int64 { return d.reset(s, u) }
+func (d dated) left(s *Spec, u Usage) (remaining int, next, reset int64) {
+	reset = d.reset(s, u)
+	return int(s.Full - u.Used), reset, reset
+}
 
 func (dated) reset(_ *Spec, u Usage) int64 {
 	if u.Used == 0 {

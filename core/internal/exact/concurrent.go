@@ -164,13 +164,12 @@ func (concurrent) charged(s *Spec, u Usage, cost int) Usage {
 	return u
 }
 
-func (concurrent) remaining(s *Spec, u Usage) int { return int(max(0, s.Full-u.Used)) }
-
-func (concurrent) next(s *Spec, u Usage, _ int) int64 {
+func (c concurrent) left(s *Spec, u Usage) (remaining int, next, reset int64) {
+	next = u.Second
 	if u.Used > 0 && u.Second == 0 {
-		return s.Window
+		next = s.Window
 	}
-	return u.Second
+	return int(max(0, s.Full-u.Used)), next, c.reset(s, u)
 }
 
 // reset returns the lease, since no place that is held now is held longer without being renewed, unless

@@ -83,6 +83,8 @@ func (fixed) charged(s *Spec, u Usage, cost int) Usage {
 	return u
 }
 
-func (fixed) remaining(s *Spec, u Usage) int     { return int(s.Full - u.Used) }
-func (fixed) next(_ *Spec, u Usage, _ int) int64 { return u.Second }
-func (fixed) reset(_ *Spec, u Usage) int64       { return u.Second }
+func (fixed) left(s *Spec, u Usage) (remaining int, next, reset int64) {
+	return int(s.Full - u.Used), u.Second, u.Second
+}
+
+func (fixed) reset(_ *Spec, u Usage) int64 { return u.Second }

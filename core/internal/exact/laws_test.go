@@ -73,17 +73,17 @@ func TestWaitsAreExact(t *testing.T) {
 				later, _ := s.Observe(st, now+wait, cost)
 				return later
 			}
-			remaining := s.Remaining(u)
+			remaining, next, reset := s.Left(u)
 			if !s.Fits(u, cost) {
 				if wait := s.Wait(u, cost); !s.Fits(at(wait), cost) || s.Fits(at(wait-1), cost) {
 					t.Fatalf("%d do not fit after exactly %d µs: %+v", cost, wait, u)
 				}
 			}
-			if next := s.Next(u, remaining); (next == 0) != s.Unused(u) ||
+			if (next == 0) != s.Unused(u) ||
 				next > 0 && (s.Remaining(at(next)) <= remaining || s.Remaining(at(next-1)) > remaining) {
 				t.Fatalf("%d remain, and not more after exactly %d µs: %+v", remaining, next, u)
 			}
-			if reset := s.Reset(u); (reset == 0) != s.Unused(u) || reset > 0 && (!s.Unused(at(reset)) || s.Unused(at(reset-1))) {
+			if reset != s.Reset(u) || (reset == 0) != s.Unused(u) || reset > 0 && (!s.Unused(at(reset)) || s.Unused(at(reset-1))) {
 				t.Fatalf("it is not unused after exactly %d µs: %+v", reset, u)
 			}
 			return false
@@ -119,8 +119,8 @@ func TestWhatIsStoredIsObserved(t *testing.T) {
 			charged := s.Charged(u, cost)
 			s.Store(st, u, now, cost, Holder{})
 			seen, _ := s.Observe(st, now, 0)
-			remaining := s.Remaining(charged)
-			if s.Remaining(seen) != remaining || s.Next(seen, remaining) != s.Next(charged, remaining) || s.Reset(seen) != s.Reset(charged) {
+			remaining, next, reset := s.Left(seen)
+			if wanted, then, end := s.Left(charged); remaining != wanted || next != then || reset != end {
 				t.Fatalf("%+v is observed, want %+v", seen, charged)
 			}
 			return true

@@ -178,15 +178,11 @@ func (meter) charged(s *Spec, u Usage, cost int) Usage {
 	return Usage{Used: u.Used + int64(cost)*s.Weight}
 }
 
-func (meter) remaining(s *Spec, u Usage) int {
-	return int((s.Full - u.Used) / s.Weight)
-}
-
-func (m meter) next(s *Spec, u Usage, remaining int) int64 {
-	if u.Used == 0 {
-		return 0
+func (m meter) left(s *Spec, u Usage) (remaining int, next, reset int64) {
+	if remaining = int((s.Full - u.Used) / s.Weight); u.Used == 0 {
+		return remaining, 0, 0
 	}
-	return m.wait(s, u, remaining+1)
+	return remaining, m.wait(s, u, remaining+1), m.reset(s, u)
 }
 
 func (meter) reset(s *Spec, u Usage) int64 {

@@ -103,6 +103,8 @@ func (logged) charged(s *Spec, u Usage, cost int) Usage {
 	return Usage{u.Used + int64(cost), u.Second, u.Third, s.Window}
 }
 
-func (logged) remaining(s *Spec, u Usage) int     { return int(s.Full - u.Used) }
-func (logged) next(_ *Spec, u Usage, _ int) int64 { return u.Second }
-func (logged) reset(_ *Spec, u Usage) int64       { return u.Fourth }
+func (logged) left(s *Spec, u Usage) (remaining int, next, reset int64) {
+	return int(s.Full - u.Used), u.Second, u.Fourth
+}
+
+func (logged) reset(_ *Spec, u Usage) int64 { return u.Fourth }

@@ -143,16 +143,12 @@ func (sliding) charged(_ *Spec, u Usage, cost int) Usage {
 	return u
 }
 
-func (sliding) remaining(s *Spec, u Usage) int {
+func (a sliding) left(s *Spec, u Usage) (remaining int, next, reset int64) {
 	weighted := DivideUp(u.Second*(s.Window-u.Third), s.Window)
-	return int(max(0, s.Full-u.Used-weighted))
-}
-
-func (a sliding) next(s *Spec, u Usage, remaining int) int64 {
-	if u.Used == 0 && u.Second == 0 {
-		return 0
+	if remaining = int(max(0, s.Full-u.Used-weighted)); u.Used == 0 && u.Second == 0 {
+		return remaining, 0, a.reset(s, u)
 	}
-	return a.wait(s, u, remaining+1)
+	return remaining, a.wait(s, u, remaining+1), a.reset(s, u)
 }
 
 func (sliding) reset(s *Spec, u Usage) int64 {

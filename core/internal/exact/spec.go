@@ -73,9 +73,9 @@ func (p Params) Identity() Params {
 
 // Traits follow from the Params, and are worked out once.
 type Traits struct {
-	// StateName is the part of a state's name that tells the limit from all limits with another [Spec.Identity], but for
-	// their shadows: the derived name of a limit without a name, and otherwise the algorithm and the given name after an
-	// equals sign, which no name contains. It is "" if there is a [Spec.Problem].
+	// StateName is the part of a state's name that tells the limit from all limits with another [Spec.Identity]: the derived
+	// name of a limit without a name, and otherwise the algorithm and the given name after an equals sign, which no name
+	// contains. It is "" if there is a [Spec.Problem]. That of a shadow ends with ShadowSuffix.
 	StateName string
 	// Counted says that the algorithm counts units over time: it neither holds places nor bans.
 	Counted bool
@@ -201,6 +201,9 @@ func (s *Spec) Problem() error { return s.problem }
 // of its name and algorithm, and otherwise the spec itself.
 func (s *Spec) Identity() *Spec { return s.identity }
 
+// ShadowSuffix ends the StateName of a shadow.
+const ShadowSuffix = "=shadow"
+
 // Shadow returns the Spec under which the shadow checks of a limit count, in states of their own. It
 // has the same numbers and another [Spec.Identity]. A shadow's shadow is itself.
 func (s *Spec) Shadow() *Spec {
@@ -214,6 +217,7 @@ func (s *Spec) Shadow() *Spec {
 		Params: s.Params, Units: s.Units, problem: s.problem, arithmetic: s.arithmetic, shadowOf: s, arguments: s.arguments,
 		Traits: s.Traits, calendar: s.calendar,
 	}
+	shadow.StateName += ShadowSuffix
 	if s.offsets != nil {
 		shadow.offsets = new(offsets)
 	}
@@ -265,11 +269,14 @@ func (s *Spec) Estimates() bool { return s.Name != "" && table[s.Algorithm].esti
 // Charged returns the usage after cost events that fit.
 func (s *Spec) Charged(u Usage, cost int) Usage { return s.arithmetic.charged(s, u, cost) }
 
-// Remaining returns how many whole events still fit.
-func (s *Spec) Remaining(u Usage) int { return s.arithmetic.remaining(s, u) }
+// Left returns how many whole events still fit, the wait until more do, or 0 if nothing is used, and that of Reset.
+func (s *Spec) Left(u Usage) (remaining int, next, reset int64) { return s.arithmetic.left(s, u) }
 
-// Next returns the wait until more than the events that remain fit, or 0 if nothing is used.
-func (s *Spec) Next(u Usage, remaining int) int64 { return s.arithmetic.next(s, u, remaining) }
+// Remaining returns how many whole events still fit.
+func (s *Spec) Remaining(u Usage) int {
+	remaining, _, _ := s.Left(u)
+	return remaining
+}
 
 // Reset returns the wait until nothing is used.
 func (s *Spec) Reset(u Usage) int64 { return s.arithmetic.reset(s, u) }

@@ -62,15 +62,19 @@ func TestWrongNamesShowTheLetter(t *testing.T) {
 }
 
 // The specs that stand for another one, for its shadows and for a key whose windows begin later, name and count their states
-// as that one does.
+// as that one does, except that the names of shadows have an end of their own.
 func TestSpecsThatStandForAnotherHaveItsTraits(t *testing.T) {
 	s := NewSpec(CalendarParams(10, calendar.Period{Unit: calendar.Step, Step: time.Hour, Jitter: time.Minute}), nil)
 	if s.Problem() != nil || s.StateName == "" || !s.Counted {
 		t.Fatalf("%+v, %v", s.Traits, s.Problem())
 	}
 	for name, other := range map[string]*Spec{"a key": s.For("user:42"), "shadows": s.Shadow(), "a key's shadows": s.Shadow().For("user:42")} {
-		if other == s || other.Traits != s.Traits {
-			t.Errorf("the spec for %s has %+v, want another spec with %+v", name, other.Traits, s.Traits)
+		want := s.Traits
+		if other.IsShadow() {
+			want.StateName += ShadowSuffix
+		}
+		if other == s || other.Traits != want {
+			t.Errorf("the spec for %s has %+v, want another spec with %+v", name, other.Traits, want)
 		}
 	}
 }

@@ -18,6 +18,8 @@ import (
 func (r *Store) Decide(ctx context.Context, calls []*call.Call) (answered int, err error) {
 	first := calls[0]
 	switch {
+	case len(calls) == 1 && len(first.Checks) == 1 && first.Times <= 1:
+		return 1, r.decideLone(ctx, first)
 	case first.Times > 1 && !r.asksTogether(first):
 		first.Times = 1 // as many as that are granted for certain
 		fallthrough
@@ -39,6 +41,22 @@ func (r *Store) Decide(ctx context.Context, calls []*call.Call) (answered int, e
 // [call.Alone].
 func (r *Store) asksTogether(c *call.Call) bool {
 	return len(c.Groups) == 1 && !call.Meet(c.Groups) && !call.Alone(c.Groups[0]) && (r.topology.Single != nil || !severalKeys(c.Checks))
+}
+
+// decideLone decides a call of one check.
+func (r *Store) decideLone(ctx context.Context, c *call.Call) error {
+	told, err := r.ask(ctx, c.Groups, c.Settled, 1)
+	switch {
+	case errors.Is(err, errApart): // a reservation has two keys
+		err = r.askApart(ctx, c.Groups)
+	case err == nil:
+		c.Checks[0].Charged.At = told.At
+		err = r.observe(c.Groups, told.Text, told.place)
+	}
+	if err == nil {
+		call.Decide(c.Groups[0])
+	}
+	return err
 }
 
 // decideOne decides one call.

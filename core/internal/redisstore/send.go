@@ -16,21 +16,22 @@ import (
 func (r *Store) send(ctx *batch.Context, s *server, does script.Task, groups []*requestGroup) error {
 	s.sending.Add(1)
 	defer s.sending.Add(-1)
-	packs := r.packs()
 	one, together := runOf(does, groups)
-	if !together || len(groups) > 1 && !packs {
-		return r.sendRuns(ctx, s, runsOf(does, groups, packs))
+	if !together || len(groups) > 1 && !r.packs() {
+		return r.sendRuns(ctx, s, runsOf(does, groups, r.packs()))
 	}
 	a := r.sendPacked(ctx, s, one)
-	if r.parts(one, a.err) {
-		return r.sendRuns(ctx, s, runsOf(does, groups, false))
+	if a.err != nil {
+		if r.parts(one, a.err) {
+			return r.sendRuns(ctx, s, runsOf(does, groups, false))
+		}
+		if elsewhere := r.elsewhere(ctx, a.err); elsewhere != nil {
+			a.err = elsewhere
+			_ = a.share(one)
+			return nil // the node has answered, and the requests have the error
+		}
+		a.err = r.explain(ctx, s, a.err)
 	}
-	if elsewhere := r.elsewhere(ctx, a.err); elsewhere != nil {
-		a.err = elsewhere
-		_ = a.share(one)
-		return nil // the node has answered, and the requests have the error
-	}
-	a.err = r.explain(ctx, s, a.err)
 	if err := a.share(one); err != nil || one.within != plain {
 		return err
 	}

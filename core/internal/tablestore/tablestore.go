@@ -288,5 +288,5 @@ func (r *rows) flush(now time.Time) {
 // "{user:42}:leaky:10:1/s".
 func rowKey(key string, spec *exact.Spec) string {
 	b := call.AppendSubject([]byte{'{'}, key)
-	return string(call.AppendIdentity(append(b, "}:"...), spec))
+	return string(append(append(b, "}:"...), spec.StateName...))
 }

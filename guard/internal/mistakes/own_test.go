@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weir-go/ratelimit/internal/given"
 	"github.com/weir-go/ratelimit/keyfuncs"
 )
 
@@ -71,7 +72,7 @@ type telling struct {
 }
 
 func (t telling) Value(key any) any {
-	if _, asked := key.(keyfuncs.OwnProxyKey); asked && t.told.Watches() {
+	if _, asked := key.(given.OwnProxyKey); asked && t.told.Watches() {
 		return t.told
 	}
 	return t.Context.Value(key)

@@ -11,24 +11,6 @@ import (
 	"github.com/weir-go/ratelimit/keyfuncs"
 )
 
-// Verdict is the decision of a [Guard] about one request. An adapter writes its headers
-// with [Verdict.WriteHeader]. Then it answers with Denial, or, if that is nil, runs the
-// handler with [Verdict.Serve].
-//
-// A Verdict belongs to the policies that have decided, also after a [Guard.Swap]. It is for the goroutine that serves the
-// request, except for [Verdict.Answered]. The zero value is of no use.
-type Verdict struct {
-	// Request is the request to go on with. [OutcomesFrom] understands its context.
-	Request *http.Request
-	// Denial is the answer to give, or nil if the request may go on.
-	Denial *Denial
-
-	rc     *requestContext // nil: no policy decides about the request
-	inside *users          // of the capacity of an Adaptive Guard, or nil
-	outer  *requestContext // of the limiters in front, where an Adaptive Guard has denied the request
-	given  *http.Request   // to an Adaptive Guard, of which Request is a copy, or nil
-}
-
 // decideAbout is [Guard.Decide] for one generation.
 func (g *generation) decideAbout(r *http.Request, matched keyfuncs.Matched) (verdict Verdict) {
 	if g.capacity != nil {
@@ -208,48 +190,6 @@ func (rc *requestContext) reserve(local reserved) {
 	if local.Reservation != nil && local.Reserves() {
 		rc.reserving().local = local
 	}
-}
-
-// WriteHeader writes into the header of the response what was decided: the limits' fields,
-// and, of a denial, Retry-After and Cache-Control, and over HTTP/1 Connection: close if nobody has read the request's
-// body. It removes what outer code has said of a response that will not be sent.
-//
-// If the Writer of [Options] panics, the units that the request has reserved are given back.
-func (v Verdict) WriteHeader(h http.Header) {
-	rc := v.rc
-	switch {
-	case rc == nil:
-	case rc.reservation == nil:
-		rc.write(h, &rc.fields)
-	default:
-		v.writeReserved(h)
-	}
-	if v.Denial == nil {
-		return
-	}
-	if v.Denial.Status == http.StatusServiceUnavailable || v.Denial.Status == http.StatusForbidden || v.Denial.Banned {
-		if rc == nil {
-			rc = v.outer
-		}
-		for ; rc != nil; rc = rc.outer {
-			for _, field := range rc.guard.fields { // neither tells of a quota
-				h.Del(field)
-			}
-		}
-	}
-	v.Denial.writeHeader(h)
-}
-
-// writeReserved writes the limits' fields of a request that has reserved something.
-func (v Verdict) writeReserved(h http.Header) {
-	written := false
-	defer func() {
-		if !written && v.Denial == nil {
-			v.rc.giveBack()
-		}
-	}()
-	v.rc.write(h, &v.rc.fields)
-	written = true
 }
 
 // report tells the log and the observer of an event.
