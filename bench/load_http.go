@@ -58,7 +58,7 @@ func generate(ctx context.Context, plan httpPlan) (tally, error) {
 	}
 	var counted httpTally
 	if err := json.Unmarshal(out.Bytes(), &counted); err != nil {
-		return tally{}, fmt.Errorf("bench: what the HTTP load says: %w", err)
+		return tally{}, fmt.Errorf("bench: the result of the HTTP load: %w", err)
 	}
 	return tally{
 		checks: counted.Admitted + counted.Denied, admitted: counted.Admitted, errors: counted.Errors,

@@ -77,7 +77,7 @@ func (m meter) measure(ctx context.Context, run func() (tally, error)) (sample, 
 func (m meter) read(ctx context.Context) (reading, error) {
 	info, err := m.redis.Info(ctx, "cpu", "stats").Result()
 	if err != nil {
-		return reading{}, fmt.Errorf("bench: asking redis-server what it has used: %w", err)
+		return reading{}, fmt.Errorf("bench: asking redis-server for its usage: %w", err)
 	}
 	user, err := infoNumber(info, "used_cpu_user")
 	if err != nil {
@@ -93,7 +93,7 @@ func (m meter) read(ctx context.Context) (reading, error) {
 	}
 	cpu, err := processCPU()
 	if err != nil {
-		return reading{}, fmt.Errorf("bench: asking the system what this process has used: %w", err)
+		return reading{}, fmt.Errorf("bench: asking the system for the usage of this process: %w", err)
 	}
 	return reading{
 		allocations: heapObjects(),

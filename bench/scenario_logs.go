@@ -169,7 +169,7 @@ func measureCommand(ctx context.Context, plan commandPlan) (used usage, err erro
 		err = json.Unmarshal(result, &used)
 	}
 	if err != nil {
-		return usage{}, fmt.Errorf("bench: what a command has used: %w", err)
+		return usage{}, fmt.Errorf("bench: the usage of a command: %w", err)
 	}
 	return used, nil
 }
@@ -215,7 +215,7 @@ func use(arguments []string, messages io.Writer) (usage, error) {
 	used := usage{Elapsed: time.Since(start), CPU: command.ProcessState.UserTime() + command.ProcessState.SystemTime()}
 	of, ok := command.ProcessState.SysUsage().(*syscall.Rusage)
 	if !ok {
-		return usage{}, errors.New("bench: the system does not say what a process has used")
+		return usage{}, errors.New("bench: the system does not tell the usage of a process")
 	}
 	used.Peak = of.Maxrss
 	if runtime.GOOS == "linux" {

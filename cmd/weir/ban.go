@@ -203,7 +203,7 @@ func allBanned(ctx context.Context, limiter *core.Limiter, ban core.Ban, prefix 
 
 func writeBanned(w io.Writer, banned []Banned) error {
 	if len(banned) == 0 {
-		_, err := fmt.Fprintln(w, "nobody is banned")
+		_, err := fmt.Fprintln(w, "no key is banned")
 		return err
 	}
 	rows := make([][]string, len(banned))

@@ -60,7 +60,7 @@ type Mistake struct {
 
 func checkCommand(stdin io.Reader, stdout io.Writer) *cli.Command {
 	return &cli.Command{
-		Name: "check", Usage: "says whether a file of policies makes sense, and what it means",
+		Name: "check", Usage: "says whether a file of policies makes sense, and puts it into words",
 		UsageText: "weir check [options] limits.yaml", Description: checkHelp,
 		Flags: []cli.Flag{
 			&cli.StringSliceFlag{Name: "has", Usage: "the program gives a function to this `NAME`; repeatable"},
@@ -234,7 +234,7 @@ func sentence(d *policies.Document, p *policies.Policy) string {
 	add(p.MaxWait > 0, "requests wait up to %v for a place", p.MaxWait)
 	add(p.Undelayed > 0, "%d more pass without delay", p.Undelayed)
 	add(p.ReserveFor > 0, "the cost is reserved for %v", p.ReserveFor)
-	add(p.Shadow, "a shadow, which denies nobody")
+	add(p.Shadow, "a shadow, which denies no request")
 	add(p.Enforced > 0 && p.Enforced < 100, "enforced for %v%% of the keys, and a shadow for the others", p.Enforced)
 	add(p.OnError != "", "%s when the store cannot answer", map[string]string{
 		"open": "open", "closed": "closed", "fallback": "each process keeps its share",

@@ -75,7 +75,7 @@ type Met struct {
 
 func explainCommand(stdin io.Reader, stdout io.Writer) *cli.Command {
 	return &cli.Command{
-		Name: "explain", Usage: "says which policies of a file a request meets, and what would be decided",
+		Name: "explain", Usage: "says which policies of a file a request meets, and how it would be decided",
 		UsageText: `weir explain [options] limits.yaml "POST /orders"`, Description: explainHelp,
 		Flags: storeFlags(
 			&cli.StringSliceFlag{Name: "header", Aliases: []string{"H"}, Usage: "a `FIELD` of the request, as in \"X-API-Key: secret\"; repeatable"},

@@ -85,7 +85,7 @@ func command(stdin io.Reader, stdout, stderr io.Writer) *cli.Command {
 		c.DisableSliceFlagSeparator = true // a limit has a comma
 	}
 	return &cli.Command{
-		Name: "weir", Usage: "finds rate limits by evidence, checks files of policies, and looks after what is in Redis", Version: version(),
+		Name: "weir", Usage: "finds rate limits by evidence, checks files of policies, and looks after the keys in Redis", Version: version(),
 		EnableShellCompletion: true, Suggest: true,
 		ConfigureShellCompletionCommand: func(c *cli.Command) { c.Hidden = false },
 		Writer:                          stdout, ErrWriter: stderr,

@@ -27,7 +27,7 @@ func TestFromALogToALimit(t *testing.T) {
 	if r.Log.Requests != 530 || r.Keys.Distinct != 111 || proposal.Keys != 1 || r.Denied[0].Key != greedy {
 		t.Fatalf("%+v, %+v, %+v", r.Log, r.Keys, proposal)
 	}
-	answers(t, 0, "a shadow, which denies nobody", "check", path("proposal.yaml"))
+	answers(t, 0, "a shadow, which denies no request", "check", path("proposal.yaml"))
 	text, err := os.ReadFile(path("proposal.yaml"))
 	if err != nil {
 		t.Fatal(err)

@@ -192,7 +192,7 @@ func TestBansByHand(t *testing.T) {
 	if got := read[[]Done](t, "lift", "-ban", logins, "ip:2"); len(got) != 1 || got[0].Key != "ip:2" {
 		t.Errorf("%+v", got)
 	}
-	says(t, 0, []string{"nobody is banned"}, "bans", "-ban", "logins")
+	says(t, 0, []string{"no key is banned"}, "bans", "-ban", "logins")
 	for _, args := range [][]string{
 		{"ban", "-ban", "logins", "-for", "1h", "ip:2"},
 		{"ban", "-ban", logins, "ip:2"},

@@ -59,12 +59,12 @@ type Replayed struct {
 
 func planCommand(stdin io.Reader, stdout, stderr io.Writer) *cli.Command {
 	return &cli.Command{
-		Name: "plan", Usage: "says what changes from one file of policies to another", UsageText: "weir plan [options] old.yaml new.yaml",
+		Name: "plan", Usage: "lists the changes from one file of policies to another", UsageText: "weir plan [options] old.yaml new.yaml",
 		Description: planHelp,
 		Flags: logFlags(stderr, simulationFlags(storeFlags(
 			&cli.StringSliceFlag{Name: "log", Usage: "replay this access `LOG` through both files; repeatable"},
 			&cli.BoolFlag{Name: "exit-code", Usage: "exit with 7 if something changes"},
-			&cli.IntFlag{Name: "rows", Value: 10, Usage: "list so many keys of each limit"},
+			&cli.IntFlag{Name: "rows", Value: 10, Usage: "list this `NUMBER` of keys of each limit"},
 		)...)...),
 		Action: func(ctx context.Context, c *cli.Command) error {
 			if c.Args().Len() != 2 || c.Args().Get(0) == "-" && c.Args().Get(1) == "-" {

@@ -128,7 +128,7 @@ func TestCheck(t *testing.T) {
 	code, out, messages := weir(t, "", check(path)...)
 	want := path + ` makes sense.
 
-burst: all requests; burst: leaky 20, 5/s; for each key of "ip trusted 10.0.0.0/8"; a shadow, which denies nobody.
+burst: all requests; burst: leaky 20, 5/s; for each key of "ip trusted 10.0.0.0/8"; a shadow, which denies no request.
 orders: POST /orders; orders: token-bucket 2, 1/h; for each key of "header X-API-Key"; a request costs units.
 requests: POST /orders; 2 plans of requests; for each key of "user or tenant".
 unlimited: GET /health; unlimited.

@@ -27,7 +27,7 @@ import (
 )
 
 const recommendHelp = `Reads the access logs of nginx, Apache, an AWS load balancer, Caddy, Traefik, or JSON lines, compressed with gzip or zstd or
-not, and writes a page that proposes limits: three of them, whom each would have denied, and the file of policies and the code to run one
+not, and writes a page that proposes limits: three of them, the clients that each would have denied, and the file of policies and the code to run one
 as a shadow. -policies writes the file. "-" is standard input, which is copied into a temporary file, since a log is read twice.
 
 ` + exitCodes
@@ -37,7 +37,7 @@ func recommendCommand(stdin io.Reader, stdout, stderr io.Writer) *cli.Command {
 		Name: "recommend", Usage: "proposes limits, from access logs", UsageText: "weir recommend [options] access.log…",
 		Description: recommendHelp,
 		Flags: logFlags(stderr,
-			&cli.StringFlag{Name: "key", Value: "ip", Usage: "whose traffic a request is: ip, header:`NAME` or json:.path"},
+			&cli.StringFlag{Name: "key", Value: "ip", Usage: "the client of a request: ip, header:`NAME` or json:.path"},
 			&cli.StringSliceFlag{Name: "route", Usage: "only requests that match a `PATTERN` of net/http, such as \"POST /orders/{id}\"; repeatable"},
 			&cli.StringFlag{Name: "out", Aliases: []string{"o"}, Value: "weir.html", Usage: "the `FILE` to write the page to"},
 			&cli.StringFlag{Name: "policies", Usage: "write a proposal, as a shadow, to this `FILE` of policies, which must not exist yet"},
@@ -46,9 +46,9 @@ func recommendCommand(stdin io.Reader, stdout, stderr io.Writer) *cli.Command {
 			&cli.DurationFlag{Name: "horizon", Value: 10 * time.Minute, Usage: "a proposal lets one key have as little as possible in this `TIME`"},
 			&cli.DurationFlag{
 				Name: "longest-wait", Value: 10 * time.Minute,
-				Usage: "who has used a burst up may make the next request after this `TIME` at most",
+				Usage: "a client that has used a burst up may make the next request after this `TIME` at most",
 			},
-			&cli.IntFlag{Name: "keys", Value: demand.DefaultKeys, Usage: "follow so many keys at a time, 0.8 KB each"},
+			&cli.IntFlag{Name: "keys", Value: demand.DefaultKeys, Usage: "follow this `NUMBER` of keys at a time, 0.8 KB each"},
 		),
 		ShellComplete: completeFlags,
 		Action: func(ctx context.Context, c *cli.Command) error {
@@ -158,7 +158,7 @@ func (r *recommendation) run(ctx context.Context, c *cli.Command, stdin io.Reade
 	tracker := demand.NewTracker(c.Int("keys"))
 	days := arrival.NewDays(r.zone, tracker)
 	r.options.Keep = demand.Keep
-	summary, err := arrival.Read(ctx, r.files, r.options, shown.reading("what keys need"), days)
+	summary, err := arrival.Read(ctx, r.files, r.options, shown.reading("how much keys need"), days)
 	if err = r.usable(summary, err); err != nil {
 		return err
 	}
@@ -166,7 +166,7 @@ func (r *recommendation) run(ctx context.Context, c *cli.Command, stdin io.Reade
 	proposed := found.Propose(c.Duration("horizon"), summary.Span(), c.Duration("longest-wait"))
 	replayed := replay.New(found, proposed, r.zone)
 	r.options.Keep = replayed.Keep
-	if _, err = arrival.Read(ctx, r.files, r.options, shown.reading("whom limits deny"), replayed); err != nil {
+	if _, err = arrival.Read(ctx, r.files, r.options, shown.reading("which requests limits deny"), replayed); err != nil {
 		return err
 	}
 	shown.stop()

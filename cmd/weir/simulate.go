@@ -17,12 +17,12 @@ import (
 	"github.com/weir-go/ratelimit/policies"
 )
 
-const simulateHelp = `Replays access logs through the policies of a file, and says whom they would have denied. Each line becomes a request with its method,
+const simulateHelp = `Replays access logs through the policies of a file, and counts the requests that they would have denied. Each line becomes a request with its method,
 host, path, address, and the fields of the header that the log has. The guard decides it at its instant, as it would in the server, and settles it by its
 status.
 
 A log does not know the users of the program: -name user=json:.user.id says which field of the log is the key "user", and -plan which is the plan.
-The fields are ip, header:NAME and json:.path. What the log does not say, the report lists. Clients that are denied may come again or not: a log
+The fields are ip, header:NAME and json:.path. The report lists the gaps of the log. Clients that are denied may come again or not: a log
 does not tell.
 
 ` + exitCodes + `
@@ -33,13 +33,13 @@ func simulationFlags(others ...cli.Flag) []cli.Flag {
 	return append(others,
 		&cli.StringSliceFlag{Name: "name", Usage: "`NAME=FIELD` of the log that a key function of the program returns, as in user=json:.user.id; repeatable"},
 		&cli.StringFlag{Name: "plan", Usage: "the `FIELD` of the log that is the plan of a request"},
-		&cli.IntFlag{Name: "keys", Value: 1_000_000, Usage: "follow so many keys of each limit"},
+		&cli.IntFlag{Name: "keys", Value: 1_000_000, Usage: "follow this `NUMBER` of keys of each limit"},
 	)
 }
 
 func simulateCommand(stdin io.Reader, stdout, stderr io.Writer) *cli.Command {
 	return &cli.Command{
-		Name: "simulate", Usage: "says whom policies would have denied, from access logs", UsageText: "weir simulate [options] limits.yaml access.log…",
+		Name: "simulate", Usage: "counts the requests that policies would have denied, from access logs", UsageText: "weir simulate [options] limits.yaml access.log…",
 		Description: simulateHelp,
 		Flags: logFlags(stderr, simulationFlags(
 			&cli.StringFlag{Name: "out", Aliases: []string{"o"}, Usage: "write a page to this `FILE`"},
@@ -100,7 +100,7 @@ func replayLogs(
 	}
 	shown := newProgress(stderr, c.Bool("progress"), read.total)
 	defer shown.stop()
-	summary, err := arrival.Read(ctx, read.files, read.options, shown.reading("whom policies deny"), all)
+	summary, err := arrival.Read(ctx, read.files, read.options, shown.reading("which requests policies deny"), all)
 	if err = read.usable(summary, err); err != nil {
 		return nil, err
 	}

@@ -39,7 +39,7 @@ the machine can read the flags of a process.`
 func storeFlags(others ...cli.Flag) []cli.Flag {
 	return append([]cli.Flag{
 		&cli.StringFlag{Name: "redis", Usage: "the `URL` of the store; by default REDIS_URL, or else " + defaultStore},
-		&cli.StringFlag{Name: "prefix", Usage: "what every key in Redis starts with, if your program says core.WithPrefix"},
+		&cli.StringFlag{Name: "prefix", Usage: "the beginning of every key in Redis, if your program says core.WithPrefix"},
 		&cli.DurationFlag{Name: "timeout", Value: 5 * time.Second, Usage: "how long Redis may take for each `CALL`"},
 		&cli.BoolFlag{Name: "json", Usage: "write JSON to standard output"},
 	}, others...)

@@ -45,10 +45,10 @@ func topCommand(stdin io.Reader, stdout io.Writer) *cli.Command {
 	return &cli.Command{
 		Name: "top", Usage: "shows the keys that have used most, live", UsageText: "weir top [options] [prefix]", Description: topHelp,
 		Flags: storeFlags(limitFlag(), policiesFlag(),
-			&cli.StringFlag{Name: "plan", Value: "*", Usage: "the `PLAN` whose numbers hold for all keys, where the file of policies has some"},
-			&cli.IntFlag{Name: "rows", Value: 30, Usage: "show so many `KEYS`"},
+			&cli.StringFlag{Name: "plan", Value: "*", Usage: "show all keys under the numbers of this `PLAN`, where the file of policies has plans"},
+			&cli.IntFlag{Name: "rows", Value: 30, Usage: "show this number of `KEYS`"},
 			&cli.DurationFlag{Name: "every", Value: 2 * time.Second, Usage: "look so often: a `TIME` of at least 100ms"},
-			&cli.IntFlag{Name: "pages", Value: 20, Usage: "list so many `PAGES` of 500 keys each time"},
+			&cli.IntFlag{Name: "pages", Value: 20, Usage: "list this number of `PAGES` of 500 keys each time"},
 			&cli.BoolFlag{Name: "once", Usage: "look at all keys once; by default where standard output is no terminal", Value: !isTerminal(stdout)},
 		),
 		Action: func(ctx context.Context, c *cli.Command) error {

@@ -245,7 +245,7 @@ func read(next http.Handler) http.Handler {
 		key, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 		user := users[key]
 		if user == "" {
-			http.Error(w, "whose key is that?", http.StatusUnauthorized)
+			http.Error(w, "unknown key", http.StatusUnauthorized)
 			return
 		}
 		var c completion

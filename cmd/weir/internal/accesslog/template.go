@@ -70,7 +70,7 @@ var ErrFormat = errors.New("the format cannot be read")
 
 func parseTemplate(text string) (*template, error) {
 	if strings.HasPrefix(strings.TrimSpace(text), "{") {
-		return nil, fmt.Errorf("%w: it is one of JSON lines, whose name is json", ErrFormat)
+		return nil, fmt.Errorf("%w: it is one of JSON lines: name it json", ErrFormat)
 	}
 	t := &template{open: -1}
 	pattern, fieldOf := nginxField, nginxFieldOf

@@ -51,7 +51,7 @@ func (s *Summary) Hidden(name func(address string) string, read func(address str
 	says := fmt.Sprintf("%d of %d lines could not be read, and count nowhere.", s.Skipped, s.Lines)
 	clients := s.Unread()
 	if len(clients) == 0 {
-		return says + " They do not tell whose they are."
+		return says + " They do not name their clients."
 	}
 	var lines int64
 	var vanished []string

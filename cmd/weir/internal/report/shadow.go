@@ -55,6 +55,6 @@ func inFile(key accesslog.Key, routes []string, p demand.Proposal) string {
 		policy.Match = append(policy.Match, policies.Match{Pattern: pattern})
 	}
 	document := policies.Document{Limits: map[string]core.Limit{p.Name: p.Cell.Limit().Named(p.Name)}, Policies: []policies.Policy{policy}}
-	return "# A shadow decides and reports, and denies nobody. Take \"shadow\" away to enforce the limit.\n# The key: " +
+	return "# A shadow decides and reports, and denies no request. Take \"shadow\" away to enforce the limit.\n# The key: " +
 		strings.ToLower(by.advice[:1]) + by.advice[1:] + "\n" + document.String()
 }

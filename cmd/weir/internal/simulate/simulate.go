@@ -124,7 +124,7 @@ func playable(d *policies.Document) (*policies.Document, []string) {
 	c.Policies = replacePolicies(d.Policies)
 	var notes []string
 	if shaped {
-		notes = append(notes, "Limits that shape traffic deny here whom they would deny, and nobody waits.")
+		notes = append(notes, "Limits that shape traffic deny requests here as they would, and no request waits.")
 	}
 	if concurrent {
 		notes = append(notes, "Limits of what is in progress (concurrent) are left out: a log does not tell how long requests ran.")
