@@ -255,7 +255,10 @@ func (r *Request) SetCorrections(list []call.Correction, clock func() int64, key
 		r.Keys = append(r.Keys, key(c.Key, c.Spec))
 		if r.Plain {
 			settled := *c
-			r.settled, r.noted = &settled, 1
+			r.settled = &settled
+			if c.At.Order > 0 {
+				r.noted = 1
+			}
 		} else {
 			r.appendCorrection(c, clock)
 		}

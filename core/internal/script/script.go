@@ -2,9 +2,9 @@
 // their replies.
 //
 // The script for checks that come alone under an algorithm is a whole file in lua/check, and that for settlements of one
-// reservation each is one in lua/settle. Every other script is assembled
-// from the files in lua, for one algorithm or for all of them, so that there are few. Those for all stand in testdata as
-// they are sent. The arithmetic in all of them is that of package exact.
+// charge each is one in lua/settle. What remains has one script for each task, whatever algorithms are mixed. It is
+// assembled from the files in lua, and stands in testdata as it is sent. The arithmetic in all of them is that of package
+// exact.
 package script
 
 import (
@@ -38,7 +38,7 @@ const (
 	Decide  Task = iota // calls
 	Check               // calls of one check each, with states as their limit leaves them
 	Settle              // corrections
-	Adjust              // corrections of one reservation each, with states as their limit leaves them
+	Adjust              // corrections of one charge each, with states as their limit leaves them
 	Reserve             // calls with checks that reserve for a time, under any algorithms
 	Close               // corrections with some of such charges, under any algorithms
 	Release             // corrections each of which gives back one place: see Request.Releases
@@ -57,17 +57,11 @@ func (t Task) Plain() Task {
 	return Check
 }
 
-// general reports whether the script of a task for an algorithm is that for all algorithms. Where calls seldom have several
-// checks under an algorithm, no other script is worth its place in the server.
-func (t Task) general(of exact.Algorithm) bool {
-	switch t {
-	case Check, Adjust, Settle:
-		return false
-	case Decide:
-		return of == exact.Shaping || of == exact.SlidingLog || of == exact.Calendar || of == exact.Ban
-	default:
-		return true
-	}
+// Own reports whether an algorithm has a script of its own for a task: for plain requests, and for places that are taken.
+// All else is done by one script for all algorithms. That makes no functions of algorithms that it is not asked about,
+// so that one for fewer algorithms would hardly be faster.
+func (t Task) Own(of exact.Algorithm) bool {
+	return t == Check || t == Adjust || t == Decide && of == exact.Concurrent
 }
 
 func (t Task) file() string {
@@ -81,7 +75,7 @@ var assembled sync.Map // of Scripts, by the arguments of New
 // New returns the script of a task for an algorithm, or for all of them if that is Mixed. With an injected clock, which
 // is for tests, the last argument of a call is the time. It may be called concurrently.
 func New(does Task, of exact.Algorithm, injectedClock bool) *Script {
-	if does.general(of) {
+	if !does.Own(of) {
 		of = Mixed
 	}
 	type told struct {
@@ -97,12 +91,15 @@ func New(does Task, of exact.Algorithm, injectedClock bool) *Script {
 	return s.(*Script) //nolint:forcetypeassert // the map holds nothing else
 }
 
-// assemble puts a script together. Those of plain requests are whole files.
+// assemble puts a script together, unless it is a whole file.
 func assemble(does Task, of exact.Algorithm, injectedClock bool) *Script {
 	var source string
-	if does == Check || does == Adjust {
+	switch does {
+	case Check, Adjust:
 		source = whole(does.file()+"/"+fileOf(of), injectedClock)
-	} else {
+	case Order:
+		source = whole(does.file(), injectedClock)
+	default:
 		source = pieced(does, of, injectedClock)
 	}
 	sum := sha1.Sum([]byte(source)) // SHA-1 is how Redis names scripts
@@ -131,15 +128,12 @@ func pieced(does Task, of exact.Algorithm, injectedClock bool) string {
 	if of == Mixed {
 		a.of = slices.Collect(exact.All())
 	}
-	switch does {
-	case Release:
+	if does == Release {
 		a.of = []exact.Algorithm{exact.Concurrent}
-	case Order:
+	} else {
 		a.include("prelude")
 		a.include(clock)
-	default:
-		a.include("prelude")
-		a.include(clock)
+		a.include("uses")
 		a.include("functions")
 	}
 	a.include(does.file())
