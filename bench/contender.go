@@ -16,7 +16,7 @@ import (
 // ask at once.
 type Ask func(ctx context.Context, key string) (admitted bool, err error)
 
-// quota is what every contender is told to enforce: n at once, and then n in each
+// quota is the limit that every contender has to enforce: n at once, and then n in each
 // period, evenly or window by window as its algorithm has it.
 type quota struct {
 	n   int
@@ -27,15 +27,15 @@ type quota struct {
 type contender struct {
 	name      string
 	algorithm string
-	note      string // what to know before comparing it with the others
+	note      string // a caution for comparisons with the others
 	own       bool   // it is this project's
 	framework string // where it serves HTTP, if it does
 	idle      bool   // it is there to compare with, and not worth a bar in a plot
-	silent    bool   // it tells nobody when it decides without Redis
+	silent    bool   // it does not tell when it decides without Redis
 	open      func(s *setup, q quota) (Ask, error)
 }
 
-// setup hands a contender what it needs, and ends that afterwards.
+// setup hands a contender its clients and servers, and ends these afterwards.
 type setup struct {
 	address string // of the redis-server
 	redis   *redis.Client
@@ -46,7 +46,7 @@ type setup struct {
 }
 
 // client returns the contender's client of the server. Every contender has one of
-// its own, and all have the same options: what go-redis does by default, except
+// its own, and all have the same options: the defaults of go-redis, except
 // that a charge is not repeated after a timeout, and that deadlines hold.
 func (s *setup) client() *redis.Client {
 	if s.redis == nil {

@@ -60,7 +60,7 @@ func own(name string, limit func(quota) core.Limit, store func(*setup) core.Stor
 	}
 }
 
-// ownNote is what to know about a contender of this project's.
+// ownNote is the note about a contender of this project's.
 func ownNote(name string) string {
 	switch name {
 	case fixedWindowName:

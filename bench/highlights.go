@@ -90,8 +90,8 @@ func highlights(comparisons []comparison) []highlight {
 	return found
 }
 
-// relativeCost compares what a limiter leaves of a framework's requests a second
-// with what it leaves of net/http's.
+// relativeCost compares the share of a framework's requests a second that is left behind a limiter
+// with the share of net/http's.
 func relativeCost(entries []*entry, framework string) spread {
 	left := func(framework string) []float64 {
 		limited, none := samplesOf(entries, framework+", "+leakyName), samplesOf(entries, framework+", no limiter")

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// tally is what callers have counted.
+// tally has the counts of callers.
 type tally struct {
 	checks   int // answered
 	admitted int
@@ -112,7 +112,7 @@ func eachOnce(goroutines int, names []string) load {
 	}
 }
 
-// together runs a caller in each of the goroutines and adds up what they counted.
+// together runs a caller in each of the goroutines and adds up their counts.
 func together(goroutines int, caller func(*rand.Rand) tally) tally {
 	tallies := make([]tally, goroutines)
 	start := time.Now()

@@ -19,11 +19,11 @@ import (
 )
 
 // loadVariable is the environment variable that makes this program a generator of
-// HTTP load. It is a process of its own, so that what it takes is not counted as
+// HTTP load. It is a process of its own, so that its CPU time is not counted as
 // the server's.
 const loadVariable = "RATELIMIT_BENCH_HTTP_LOAD"
 
-// httpPlan is what a generator does: it asks for one page over and over, on
+// httpPlan is the task of a generator: it asks for one page over and over, on
 // connections that stay open, each from an address of its own where the system has
 // a whole network of them for itself.
 type httpPlan struct {
@@ -33,7 +33,7 @@ type httpPlan struct {
 	Duration    time.Duration
 }
 
-// httpTally is what a generator has counted.
+// httpTally has the counts of a generator.
 type httpTally struct {
 	Admitted, Denied, Errors int
 	Elapsed, P50, P99        time.Duration

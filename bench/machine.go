@@ -11,7 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// machine is where a run took place, and with what.
+// machine is the machine of a run, and its software.
 type machine struct {
 	CPU     string
 	Cores   int
@@ -24,7 +24,7 @@ type machine struct {
 // module is a library that takes part.
 type module struct{ Path, Version string }
 
-// libraries are the modules whose versions matter.
+// libraries are the modules that a report names with their versions.
 func libraries() []string {
 	return []string{
 		"github.com/redis/go-redis/v9",

@@ -1,12 +1,12 @@
-// Command bench compares the limiters of this project with others, and with what
-// a call to Redis costs at the least, in one run on one redis-server that it starts
+// Command bench compares the limiters of this project with others, and with the
+// cheapest call to Redis, in one run on one redis-server that it starts
 // itself. It writes a report with tables and plots.
 //
-//	go run .            # what docs/benchmarks.md shows, and the figures of README.md
+//	go run .            # the tables of docs/benchmarks.md, and the figures of README.md
 //	go run . -quick     # the same in shorter rounds, into quick/
 //	go run . -only logs -lines 100000000   # a log of 20 GB, below the temporary directory
 //
-// It is a module of its own, so that what it compares with is no dependency of the
+// It is a module of its own, so that the contenders are no dependencies of the
 // project. It needs redis-server on the PATH, and a Unix system.
 package main
 

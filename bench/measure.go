@@ -12,7 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// sample is what one contender has shown in one round.
+// sample has the figures of one contender in one round.
 type sample struct {
 	tally
 
@@ -38,7 +38,7 @@ var (
 	admittedPerSecond = metric{func(s sample) float64 { return float64(s.admitted) / s.elapsed.Seconds() }, more, 0}
 )
 
-// meter reads what a run has cost this process and the redis-server.
+// meter reads the cost of a run in this process and in the redis-server.
 type meter struct{ redis *redis.Client }
 
 // reading is the state of the counters at one instant.

@@ -73,7 +73,7 @@ func (c comparison) draw(figure plotted, w io.Writer) error {
 	}
 	p.Add(whiskers)
 	p.NominalY(labels...)
-	p.Y.Padding = plotEdge // for viewers whose letters are wider
+	p.Y.Padding = plotEdge // for viewers with wider letters
 	p.Y.Min, p.Y.Max = -0.6, float64(len(bars))-0.4
 	if err := picture.Write(w, p, plotWidth, barHeight*vg.Length(len(bars))+plotMargin); err != nil {
 		return fmt.Errorf("bench: plotting %s: %w", figure.name, err)

@@ -3,7 +3,7 @@ package main
 import "time"
 
 // profile is how long and how much is measured. The shorter one shows that
-// everything runs, and roughly what comes out.
+// everything runs, and roughly the result.
 type profile struct {
 	Name    string
 	Rounds  int
@@ -16,7 +16,7 @@ type profile struct {
 	usedUp  int           // requests an hour of the limit that is used up
 	classic int           // checks of the classic row
 	million int           // keys of the scenario with very many
-	sized   int           // keys whose size is measured
+	sized   int           // keys of the measurement of sizes
 	lines   int           // of the access log that is read
 	things  []int         // that lie in a key
 }

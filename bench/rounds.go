@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// entry is one row of a comparison: a contender that has been opened, and what it
-// has shown so far.
+// entry is one row of a comparison: an open contender, and its
+// samples so far.
 type entry struct {
 	contender
 
@@ -19,7 +19,7 @@ type entry struct {
 	bytes   float64 // per key, where that is measured
 }
 
-// open opens contenders under a quota. What it returns has to be closed, also
+// open opens contenders under a quota. The caller closes the entries, also
 // after an error.
 func open(redis string, contenders []contender, q quota) ([]*entry, error) {
 	var entries []*entry
@@ -35,8 +35,8 @@ func open(redis string, contenders []contender, q quota) ([]*entry, error) {
 	return entries, nil
 }
 
-// closeAll closes what has been opened, and lets go of it: a million keys that
-// nobody asks about any more would make every later collection a long one.
+// closeAll closes entries, and lets go of them: a million unused keys
+// would make every later collection a long one.
 func closeAll(entries []*entry) error {
 	var failures []error
 	for _, e := range entries {

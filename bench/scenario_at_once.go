@@ -24,10 +24,10 @@ const (
 	lockName      = "redislock, n = 1"
 )
 
-// twenty at once, for half a minute, is what every contender for places is told.
+// twenty at once, for half a minute, is the limit of every contender for places.
 var twenty = quota{20, 30 * time.Second}
 
-// atOnce shows what it costs to limit what is done at once.
+// atOnce shows the cost of limiting how much is in progress at once.
 func (b *bench) atOnce(ctx context.Context) ([]comparison, error) {
 	const goroutines = 128
 	b.report("at most n at once")
@@ -178,7 +178,7 @@ func (b *bench) placeSizes(ctx context.Context) (sizes []float64, err error) {
 	for _, holders := range []int{10, 100, 1000} {
 		keys := max(1, b.sized/5/holders)
 		taking := ownPlaces(acquireName, func(_ *core.Limiter, store core.Store, q quota) Ask {
-			return func(ctx context.Context, key string) (bool, error) { // whose leases nobody renews
+			return func(ctx context.Context, key string) (bool, error) { // without renewals
 				checks := []core.Check{{Key: key, Limit: core.Concurrent(1000, q.per)}}
 				_, err := store.Decide(ctx, []core.Call{{Checks: checks, Decisions: make([]core.Decision, 1), Receipts: make([]core.Receipt, 1)}})
 				return err == nil, err
@@ -202,7 +202,7 @@ func (b *bench) placeSizes(ctx context.Context) (sizes []float64, err error) {
 	return sizes, nil
 }
 
-// atOnceOnOneKey shows what becomes of many callers that want places under one key.
+// atOnceOnOneKey shows how many callers get places under one key.
 func (b *bench) atOnceOnOneKey(ctx context.Context) (comparison, error) {
 	const goroutines = 128
 	b.report("at most n at once, one key")

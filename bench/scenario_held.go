@@ -16,27 +16,27 @@ import (
 // holding is a call to a key, or to keys, in which a number of things lie.
 type holding struct {
 	name string
-	// prepare makes so many things, and ask makes a call that meets them.
+	// prepare makes n things, and ask makes a call that meets them.
 	prepare, ask func(ctx context.Context, l *core.Limiter, n int) error
-	// takes says that the call takes away what it meets, so that all is prepared anew before each.
+	// takes says that the call uses the things up, so that they are prepared anew before each.
 	takes bool
 }
 
 // asked is how often the call of a holding is made, and askedAnew if all is prepared anew.
 const asked, askedAnew = 20, 3
 
-// logOf is a sliding log of so many units.
+// logOf is a sliding log of twice n units.
 func logOf(n int) core.Limit { return core.SlidingLog(2*n, time.Hour) }
 
 // heldBan is the ban of the keys that are banned.
 var heldBan = core.Ban{Strikes: core.SlidingLog(1, time.Hour), First: time.Hour}
 
-// reserving is what the limits are reserved under that end.
+// reserving is a check that reserves for a moment only.
 func reserving(n int) core.Check {
 	return core.Check{Key: "key", Limit: core.Leaky(2*n+asked, core.PerHour(1)), ReserveFor: time.Millisecond}
 }
 
-// holders is a limit of so many places, and of some more.
+// holders is a limit of n places, and some more.
 func holders(n int, lease time.Duration) core.Limit { return core.Concurrent(n+asked, lease) }
 
 // holdings are the situations in the order of the table, on a server.
@@ -50,7 +50,7 @@ func holdings(url string) []holding {
 		}
 		return nil
 	}
-	// hold takes so many places, and nobody renews them.
+	// hold takes n places, and does not renew them.
 	hold := func(ctx context.Context, limit core.Limit, n int) error {
 		l, err := core.Open(url, core.WithBudget(time.Minute))
 		if err != nil {
@@ -140,7 +140,7 @@ func holdings(url string) []holding {
 	return list
 }
 
-// crowd does something so many times, by some goroutines at once.
+// crowd calls do n times, by some goroutines at once.
 func crowd(n int, do func(i int) error) error {
 	const goroutines = 500
 	failures := make([]error, goroutines)
@@ -223,7 +223,7 @@ func (b *bench) logRuns(ctx context.Context) (before map[string]string, err erro
 	return before, nil
 }
 
-// longestRun returns the longest script run of a call to so many things: the median over several calls.
+// longestRun returns the longest script run of a call to n things: the median over several calls.
 func (b *bench) longestRun(ctx context.Context, h holding, n int) (time.Duration, error) {
 	l, err := core.Open("redis://"+b.redis, core.WithBudget(time.Minute))
 	if err != nil {
@@ -251,7 +251,7 @@ func (b *bench) longestRun(ctx context.Context, h holding, n int) (time.Duration
 	return runs[len(runs)/2], nil
 }
 
-// prepare empties the server, has it know the scripts, and makes so many things.
+// prepare empties the server, has it know the scripts, and makes n things.
 func (b *bench) prepare(ctx context.Context, l *core.Limiter, h holding, n int) error {
 	if err := b.empty(ctx); err != nil {
 		return err

@@ -12,7 +12,7 @@ import (
 // its own.
 const connections = 128
 
-// http shows what a limiter leaves of a web server's requests a second.
+// http shows how many of a web server's requests a second are left behind a limiter.
 func (b *bench) http(ctx context.Context) ([]comparison, error) {
 	b.report("HTTP, %d connections", connections)
 	for _, v := range services() {
@@ -20,7 +20,7 @@ func (b *bench) http(ctx context.Context) ([]comparison, error) {
 			return nil, err
 		}
 	}
-	// The contenders are services here, opened as what the load is generated for.
+	// The contenders are services here, opened as the targets of the load.
 	contenders := make([]contender, 0, len(services()))
 	for _, v := range services() {
 		contenders = append(contenders, contender{name: v.name(), framework: v.framework, own: v.own, open: b.serving(v)})

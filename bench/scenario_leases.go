@@ -25,7 +25,7 @@ const (
 	exactGuard  = "ratelimit leaky, exact"
 )
 
-// flood admits whatever this machine can ask.
+// flood admits all that this machine can ask.
 var flood = quota{1_000_000_000, time.Second}
 
 // onLeases is the store on Redis with leases of a tenth of a second on it.
@@ -120,7 +120,7 @@ func (b *bench) leasedUsedUp(ctx context.Context) (comparison, error) {
 	}, err
 }
 
-// leases show what a hot key costs when it is decided in the process.
+// leases show the cost of a hot key that is decided in the process.
 func (b *bench) leases(ctx context.Context) ([]comparison, error) {
 	contenders := []contender{
 		emptyLoop(), own(leasedName, leaky, onLeases), own(leakyName, leaky, onRedis), redisRate(), redisRateAutoPipeline(), timeRate(), httprateMemory(),
@@ -206,7 +206,7 @@ func (b *bench) leasedMix(ctx context.Context) (comparison, error) {
 	}, err
 }
 
-// leasedLatency shows what a caller waits for a leased key, and for an exact one beside it.
+// leasedLatency shows how long a caller waits for a leased key, and for an exact one beside it.
 func (b *bench) leasedLatency(ctx context.Context) (comparison, error) {
 	const goroutines, longest = 16, 200 * time.Microsecond
 	b.report("latency of hot keys")

@@ -47,7 +47,7 @@ type reader struct {
 	arguments []string
 }
 
-// logs shows what it takes to read access logs, and how much memory.
+// logs shows the time and the memory that reading access logs takes.
 func (b *bench) logs(ctx context.Context) (_ []comparison, err error) {
 	directory, err := os.MkdirTemp("", "weir-bench-")
 	if err != nil {
@@ -131,17 +131,17 @@ func (r reader) read(ctx context.Context, weir, log string, e *entry) (keys int,
 	return keys, nil
 }
 
-// commandVariable is the environment variable that makes this program run a command and say what that has used. It is a process of its own
+// commandVariable is the environment variable that makes this program run a command and report its usage. It is a process of its own
 // since Linux counts the memory of the process that starts a command as the command's.
 const commandVariable = "RATELIMIT_BENCH_COMMAND"
 
-// usage is what a command has used.
+// usage is the time and the memory of a command.
 type usage struct {
 	Elapsed, CPU time.Duration
 	Peak         int64 // bytes of its resident set
 }
 
-// commandPlan is a command, and the file to write what it has used to. It is not the standard output, which go-zero logs to.
+// commandPlan is a command, and the file to write its usage to. It is not the standard output, which go-zero logs to.
 type commandPlan struct {
 	Arguments []string
 	Result    string
@@ -204,7 +204,7 @@ func (p commandPlan) carryOut(messages io.Writer) error {
 	return os.WriteFile(p.Result, result, 0o600)
 }
 
-// use runs a command and returns what it has used.
+// use runs a command and returns its usage.
 func use(arguments []string, messages io.Writer) (usage, error) {
 	command := exec.Command(arguments[0], arguments[1:]...) //nolint:gosec // this program names it, and ends with it
 	command.Stderr = messages

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// millionKeys shows what new keys cost, and a server that is full of keys.
+// millionKeys shows the cost of new keys, and of a server that is full of keys.
 func (b *bench) millionKeys(ctx context.Context) ([]comparison, error) {
 	const goroutines = 128
 	// Few of them, since a million calls take each of them half a minute.
@@ -102,7 +102,7 @@ func all(ctx context.Context, c contender, ask Ask, names []string) error {
 	return nil
 }
 
-// growth returns by how much Redis grows for each of so many keys that a function makes.
+// growth returns by how much Redis grows for each of the keys that a function makes.
 func (b *bench) growth(ctx context.Context, keys int, create func() error) (float64, error) {
 	before, err := b.meter.usedMemory(ctx)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// loopName is the row of a table that says what the measuring itself takes.
+// loopName is the row of a table with the cost of measuring itself.
 const loopName = "the loop itself"
 
 // emptyLoop is a contender that does nothing.
@@ -24,7 +24,7 @@ func emptyLoop() contender {
 	}
 }
 
-// memory shows what a check costs without Redis, and whether more cores help.
+// memory shows the cost of a check without Redis, and whether more cores help.
 func (b *bench) memory(ctx context.Context) ([]comparison, error) {
 	contenders := append([]contender{emptyLoop()}, inMemory()...)
 	columns := []column{
@@ -59,7 +59,7 @@ func (b *bench) memory(ctx context.Context) ([]comparison, error) {
 	return append(comparisons, many), err
 }
 
-// memoryOfMany shows what a key costs in memory.
+// memoryOfMany shows the size of a key in memory.
 func (b *bench) memoryOfMany(ctx context.Context) (comparison, error) {
 	b.report("in memory, %d keys", b.million)
 	names := namesOf("user:", b.million)

@@ -13,7 +13,7 @@ import (
 	ratelimit "github.com/weir-go/ratelimit/nethttp"
 )
 
-// instant is a store that admits at once, so that what is left is the middleware.
+// instant is a store that admits at once, so that only the middleware takes time.
 type instant struct{ core.Store }
 
 func (instant) Decide(_ context.Context, calls []core.Call) (answered int, err error) {
@@ -29,7 +29,7 @@ func (instant) Close() error { return nil }
 
 func onInstant(*setup) core.Store { return instant{} }
 
-// middleware shows what the HTTP side of a limiter costs by itself.
+// middleware shows the cost of the HTTP side of a limiter by itself.
 func (b *bench) middleware(ctx context.Context) ([]comparison, error) {
 	b.report("the middleware alone")
 	contenders := handlers([]service{
@@ -53,7 +53,7 @@ func (b *bench) middleware(ctx context.Context) ([]comparison, error) {
 	}}, err
 }
 
-// handlers are services that are asked without a connection: one request, whose response goes nowhere.
+// handlers are services that are asked without a connection: one request, and its response is discarded.
 func handlers(services []service) []contender {
 	contenders := make([]contender, 0, len(services))
 	for _, v := range services {
@@ -85,7 +85,7 @@ func middlewareColumns() []column {
 	}
 }
 
-// The limiters in memory whose middleware is compared.
+// The limiters in memory that are compared with their middleware.
 const (
 	ownLegacy     = memoryName + ", X-RateLimit headers"
 	othersLegacy  = httprateAlone + ", X-RateLimit headers"

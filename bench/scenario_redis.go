@@ -16,7 +16,7 @@ func checkColumns() []column {
 	}, costs("client")...)
 }
 
-// closedLoops show how much goes through when nobody pauses.
+// closedLoops show how much goes through when callers do not pause.
 func (b *bench) closedLoops(ctx context.Context) ([]comparison, error) {
 	var comparisons []comparison
 	for _, goroutines := range []int{1, 16, 128, 512} {
@@ -70,7 +70,7 @@ func (b *bench) pacedCallers(ctx context.Context) ([]comparison, error) {
 	}}, err
 }
 
-// threeLimits show what several limits for one request cost.
+// threeLimits show the cost of several limits for one request.
 func (b *bench) threeLimits(ctx context.Context) ([]comparison, error) {
 	var comparisons []comparison
 	for _, goroutines := range []int{1, 128} {
@@ -100,7 +100,7 @@ func (b *bench) threeLimits(ctx context.Context) ([]comparison, error) {
 	return comparisons, nil
 }
 
-// hotKey shows what becomes of contenders whose callers get in each other's way.
+// hotKey shows how contenders do when callers get in each other's way.
 func (b *bench) hotKey(ctx context.Context) ([]comparison, error) {
 	b.report("one hot key")
 	entries, err := b.with(ctx, inRedis(), roomiest, func(entries []*entry) error {
@@ -116,7 +116,7 @@ func (b *bench) hotKey(ctx context.Context) ([]comparison, error) {
 	}}, err
 }
 
-// deniedKey shows what an attacker costs.
+// deniedKey shows the cost of an attacker.
 func (b *bench) deniedKey(ctx context.Context) ([]comparison, error) {
 	contenders := append(append([]contender{floor()}, ownForDenials()...), rivalsInRedis()...)
 	var comparisons []comparison

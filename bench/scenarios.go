@@ -83,7 +83,7 @@ func (b *bench) empty(ctx context.Context) error {
 }
 
 // turns returns how entries take turns in a closed loop. A single goroutine is measured for longer: it makes fewer checks, and meets
-// more of what else the machine does.
+// more of the machine's other work.
 func (b *bench) turns(goroutines int, names []string) turns {
 	length := b.loop
 	if goroutines == 1 {

@@ -92,7 +92,7 @@ func (c counting) Decide(ctx context.Context, calls []core.Call) (answered int, 
 	return answered, err
 }
 
-// onServed is the store on Redis behind a middleware, whose failures are counted.
+// onServed is the store on Redis behind a middleware. Its failures are counted.
 func onServed(s *setup) core.Store { return counting{onRedis(s), &s.failedOpen} }
 
 func plain() http.Handler {
@@ -138,7 +138,7 @@ func remoteHost(r *http.Request) (string, error) {
 	return host, err
 }
 
-// redisRateGate is what redis_rate's users write around it: ask, tell the client,
+// redisRateGate is the code that redis_rate's users write around it: ask, tell the client,
 // deny.
 func redisRateGate(limiter *redis_rate.Limiter, q quota) func(http.ResponseWriter, *http.Request) (passed bool) {
 	limit := redis_rate.Limit{Rate: q.n, Burst: q.n, Period: q.per}

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// spread is what several rounds have shown of one figure: the median, and the lowest and the highest of the middle half of
-// the rounds. What else a shared machine did in a few of them is not told.
+// spread sums up one figure of several rounds: the median, and the lowest and the highest of the middle half of
+// the rounds. So a few rounds that a shared machine has disturbed do not count.
 type spread struct{ median, low, high float64 }
 
 // widest is how many times its low end the high end of a figure's middle half may be. A wider figure is not told.
@@ -55,7 +55,7 @@ type metric struct {
 	grain  float64 // differences between rounds that are no wider say nothing
 }
 
-// better says which of two figures is better, as a mark behind what is measured.
+// better says which of two figures is better, as a mark behind the name of the figure.
 type better string
 
 const (

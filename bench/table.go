@@ -47,7 +47,7 @@ func showMedian(of metric, s spread, format func(float64) string) string {
 	return format(s.median)
 }
 
-// share is a column of calls out of all calls of all rounds. A contender that tells nobody of them has none.
+// share is a column of calls out of all calls of all rounds. A contender that does not count them has none.
 func share(title string, of func(sample) int64) column {
 	return column{title, less, func(e *entry, _ []*entry) string {
 		if e.silent {
@@ -68,7 +68,7 @@ func against(baseline string, of metric) column {
 	}}
 }
 
-// costs are the columns that say what a check costs beside time. The process that
+// costs are the columns with the costs of a check beside time. The process that
 // asks is the client of Redis, and may be a server to others.
 func costs(process string) []column {
 	return []column{

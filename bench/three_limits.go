@@ -14,7 +14,7 @@ const (
 )
 
 // threeQuotas are three limits that a request meets: a second's, a minute's and an
-// hour's. None of them denies what is asked here.
+// hour's. None of them denies a check here.
 func threeQuotas() [3]quota {
 	return [3]quota{{1000, time.Second}, {60_000, time.Minute}, {3_600_000, time.Hour}}
 }
@@ -54,8 +54,8 @@ func threeLimits() []contender {
 	}
 }
 
-// threeCalls asks a contender three times, until it denies. What the first limits
-// have charged then stays charged.
+// threeCalls asks a contender three times, until it denies. The charges of the first limits
+// then stay.
 func threeCalls(c contender) contender {
 	open := c.open
 	c.name += ", three calls"

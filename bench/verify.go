@@ -13,7 +13,7 @@ const patience = 3
 // strict is the quota that every contender has to enforce before it is measured.
 func strict() quota { return quota{5, time.Minute} }
 
-// verify asks a contender until it denies: it has to admit what the quota says,
+// verify asks a contender until it denies: it has to admit the units of the quota,
 // and deny before twice as much has passed, which leaves room for a window or a
 // whole second that ends in between.
 func verify(ctx context.Context, address string, c contender) (err error) {

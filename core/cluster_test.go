@@ -71,7 +71,7 @@ func TestCluster(t *testing.T) {
 	})
 
 	t.Run("Open", func(t *testing.T) {
-		limiter, err := core.Open(cluster.URL())
+		limiter, err := core.Open(cluster.URL(), core.WithBudget(patient))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -23,6 +23,9 @@ import (
 // says what it does.
 const childCrowd = "RATELIMIT_TEST_CROWD"
 
+// attempts is how often processes may try to show that they are served alike.
+const attempts = 4
+
 // crowdWork is what a process does.
 type crowdWork struct {
 	URL, Prefix     string
@@ -115,7 +118,7 @@ func beCrowd(text string) int {
 
 // Processes whose workers want the same are served alike, nobody is denied, nobody waits for much longer than in one queue,
 // and places are hardly ever free while somebody waits. A machine that does something else meanwhile counts, too: so that has to
-// be seen once in three times. A slow machine takes longer to hand a place over, so the next time places are held for twice as long.
+// be seen once in four times. A slow machine takes longer to hand a place over, so the next time places are held for twice as long.
 func TestWaitersOfAFleetAreServedInOrder(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes ten seconds")
@@ -137,11 +140,10 @@ func TestWaitersOfAFleetAreServedInOrder(t *testing.T) {
 				switch idle := seen.busy < 0.9; {
 				case t.Failed() || !unfair && !slow && !idle:
 					return
-				case attempt == 3:
-					t.Fatalf("three times in vain: unfair %t, slow %t, idle %t", unfair, slow, idle)
-				case idle:
-					c.hold *= 2
+				case attempt == attempts:
+					t.Fatalf("%d times in vain: unfair %t, slow %t, idle %t", attempts, unfair, slow, idle)
 				}
+				c.hold *= 2
 			}
 		})
 	}
@@ -164,12 +166,13 @@ func (s crowdSeen) String() string {
 	return fmt.Sprintf("served from %d to %d, the longest wait %v of ideally %v, busy %.2f", s.least, s.most, s.longest, s.ideal, s.busy)
 }
 
-// run has the processes work for three seconds.
+// run has the processes work for three seconds, or for as long as it takes that each worker is served four times.
 func (c crowd) run(t *testing.T) (seen crowdSeen) {
 	t.Helper()
 	from := time.Now().Add(time.Second) // when they all run
+	to := from.Add(max(3*time.Second, 4*c.hold*time.Duration(c.processes*c.workers/c.places)))
 	reports := runCrowd(t, slices.Repeat([]crowdWork{{
-		URL: redistest.Shared(t).URL(), Prefix: redistest.Prefix(t), Workers: c.workers, Places: c.places, Hold: c.hold, From: from, To: from.Add(3 * time.Second),
+		URL: redistest.Shared(t).URL(), Prefix: redistest.Prefix(t), Workers: c.workers, Places: c.places, Hold: c.hold, From: from, To: to,
 	}}, c.processes))
 	served, held := 0, time.Duration(0)
 	first, last := reports[0].First, reports[0].Last
@@ -223,27 +226,29 @@ func runCrowd(t *testing.T, works []crowdWork) []crowdReport {
 
 // Processes whose workers wait for units of a rate are served in the order of arrival, so that each worker gets as many
 // as any other, however many its process has. Nobody waits for much longer than in one queue, and the rate is used. A machine
-// that does something else meanwhile counts, too: so that has to be seen once in three times.
+// that does something else meanwhile counts, too: so that has to be seen once in four times, each at half the pace of the one before.
 func TestWaitersForARateAreServedInOrder(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes ten seconds")
 	}
 	for name, c := range map[string]struct {
-		limit   core.Limit
-		pace    time.Duration
-		workers []int // of each process
-		all     bool  // they wait with WaitAll
+		limit    func(capacity int, rate core.Rate) core.Limit
+		capacity int
+		pace     time.Duration
+		workers  []int // of each process
+		all      bool  // they wait with WaitAll
 	}{
-		"two processes":            {core.GCRA(2, core.PerSecond(50)), 20 * time.Millisecond, []int{5, 5}, false},
-		"one of ten workers":       {core.Leaky(2, core.PerSecond(50)), 20 * time.Millisecond, []int{1, 9}, false},
-		"ten processes":            {core.TokenBucket(5, core.PerSecond(100)), 10 * time.Millisecond, []int{3, 3, 3, 3, 3, 3, 3, 3, 3, 3}, false},
-		"two processes, crowded":   {core.GCRA(50, core.PerSecond(1000)), time.Millisecond, []int{100, 300}, false},
-		"a pace slower than that":  {core.Leaky(1, core.PerSecond(3)), time.Second / 3, []int{2, 1}, false},
-		"calls of one of ten":      {core.Leaky(2, core.PerSecond(50)), 20 * time.Millisecond, []int{1, 9}, true},
-		"calls of three processes": {core.TokenBucket(5, core.PerSecond(50)), 20 * time.Millisecond, []int{2, 4, 6}, true},
+		"two processes":            {core.GCRA, 2, 20 * time.Millisecond, []int{5, 5}, false},
+		"one of ten workers":       {core.Leaky, 2, 20 * time.Millisecond, []int{1, 9}, false},
+		"ten processes":            {core.TokenBucket, 5, 10 * time.Millisecond, []int{3, 3, 3, 3, 3, 3, 3, 3, 3, 3}, false},
+		"two processes, crowded":   {core.GCRA, 50, time.Millisecond, []int{100, 300}, false},
+		"a pace slower than that":  {core.Leaky, 1, 300 * time.Millisecond, []int{2, 1}, false},
+		"calls of one of ten":      {core.Leaky, 2, 20 * time.Millisecond, []int{1, 9}, true},
+		"calls of three processes": {core.TokenBucket, 5, 20 * time.Millisecond, []int{2, 4, 6}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for attempt := 1; ; attempt++ {
+				limit := c.limit(c.capacity, core.Per(1, c.pace))
 				workers := 0
 				for _, n := range c.workers {
 					workers += n
@@ -254,7 +259,7 @@ func TestWaitersForARateAreServedInOrder(t *testing.T) {
 				works, prefix := make([]crowdWork, len(c.workers)), redistest.Prefix(t)
 				for i, n := range c.workers {
 					works[i] = crowdWork{
-						URL: redistest.Shared(t).URL(), Prefix: prefix, Workers: n, Rate: c.limit.String(), All: c.all, From: from, To: to,
+						URL: redistest.Shared(t).URL(), Prefix: prefix, Workers: n, Rate: limit.String(), All: c.all, From: from, To: to,
 					}
 				}
 				reports := runCrowd(t, works)
@@ -274,7 +279,7 @@ func TestWaitersForARateAreServedInOrder(t *testing.T) {
 						t.Errorf("%d were denied", r.Denied)
 					}
 				}
-				used := float64(served-c.limit.Capacity()) * float64(c.pace) / float64(last.Sub(first))
+				used := float64(served-c.capacity) * float64(c.pace) / float64(last.Sub(first))
 				t.Logf("served from %.1f to %.1f each, the longest wait %v of ideally %v, used %.2f", least, most, longest, ideal, used)
 				// In a round of all workers, processes may be 100 milliseconds out of order.
 				unfair := most-least > max(1.5, most*(0.1+float64(100*time.Millisecond)/float64(ideal)))
@@ -282,9 +287,10 @@ func TestWaitersForARateAreServedInOrder(t *testing.T) {
 				switch idle := used < 0.9; {
 				case t.Failed() || !unfair && !slow && !idle:
 					return
-				case attempt == 3:
-					t.Fatalf("three times in vain: unfair %t, slow %t, idle %t", unfair, slow, idle)
+				case attempt == attempts:
+					t.Fatalf("%d times in vain: unfair %t, slow %t, idle %t", attempts, unfair, slow, idle)
 				}
+				c.pace *= 2
 			}
 		})
 	}

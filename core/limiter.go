@@ -94,6 +94,12 @@ func (l *Limiter) AllowN(ctx context.Context, key string, limit Limit, n int) (D
 	if limit == Unlimited {
 		return unlimitedDecision(), nil
 	}
+	if l.besides.giving.Load() > 0 {
+		if err := l.decideSettled(ctx, q.checks[:], q.decisions[:], nil, nil); err != nil {
+			return Decision{}, err
+		}
+		return q.decisions[0], nil
+	}
 	if _, err := l.decider.Decide(ctx, q.calls[:]); err != nil {
 		return Decision{}, err
 	}

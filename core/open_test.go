@@ -136,7 +136,7 @@ func TestCallsAfterCloseSayThatTheLimiterIsClosed(t *testing.T) {
 }
 
 func TestOpenOneServer(t *testing.T) {
-	limiter, err := core.Open(redistest.Shared(t).URL())
+	limiter, err := core.Open(redistest.Shared(t).URL(), core.WithBudget(patient))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +155,7 @@ func TestOpenOneServer(t *testing.T) {
 
 func TestOpenSentinel(t *testing.T) {
 	sentinel := redistest.StartSentinel(t)
-	limiter, err := core.Open("redis://" + sentinel.Addr() + "?master_name=" + sentinel.MasterName())
+	limiter, err := core.Open("redis://"+sentinel.Addr()+"?master_name="+sentinel.MasterName(), core.WithBudget(patient))
 	if err != nil {
 		t.Fatal(err)
 	}

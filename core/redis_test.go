@@ -288,7 +288,7 @@ func TestTrace(t *testing.T) {
 	var states []core.BreakerState
 	client := server.Client(t, func(o *redis.Options) { o.ContextTimeoutEnabled, o.MaxRetries = true, -1 })
 	limiter := core.New(core.NewRedis(client, core.WithPrefix(redistest.Prefix(t)), core.WithLogger(discard),
-		core.WithBreaker(1, time.Hour), core.WithTrace(core.Trace{
+		core.WithBreaker(1, time.Hour), core.WithBudget(patient), core.WithTrace(core.Trace{
 			Batch: func(batch core.Batch) {
 				mu.Lock()
 				defer mu.Unlock()

@@ -78,12 +78,12 @@ func TestSettleDoesNotDependOnTheContext(t *testing.T) {
 // A settlement that was not sent can be sent again: while the breaker is open, say.
 func TestSettlementThatWasNotSentCanBeSentAgain(t *testing.T) {
 	server := redistest.Start(t)
-	limiter, err := core.Open(server.URL(), core.WithBreaker(1, time.Hour), core.WithPrefix(redistest.Prefix(t)))
+	limiter, err := core.Open(server.URL(), core.WithBreaker(1, time.Hour), core.WithBudget(patient), core.WithPrefix(redistest.Prefix(t)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer limiter.Close()
-	second, err := core.Open(server.URL(), core.WithPrefix(redistest.Prefix(t)))
+	second, err := core.Open(server.URL(), core.WithBudget(patient), core.WithPrefix(redistest.Prefix(t)))
 	if err != nil {
 		t.Fatal(err)
 	}

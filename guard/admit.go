@@ -30,39 +30,50 @@ type Verdict struct {
 }
 
 // decideAbout is [Guard.Decide] for one generation.
-func (g *generation) decideAbout(r *http.Request, matched keyfuncs.Matched) Verdict {
+func (g *generation) decideAbout(r *http.Request, matched keyfuncs.Matched) (verdict Verdict) {
 	if g.capacity != nil {
 		return g.decideByCapacity(r)
 	}
-	shareTrailer(r)
-	rc := &requestContext{Context: r.Context(), guard: g, given: r, matched: matched}
-	rc.enclose(r)
-	g.placement.Look(&rc.routeAsked, r)
-	event := Event{Request: r.WithContext(rc)}
-	verdict := Verdict{Request: event.Request, rc: rc}
-	goesOn := false
+	if hasBody(r) {
+		shareTrailer(r)
+	}
+	rc := g.newContext(r, matched)
+	g.placement.Look(r)
+	verdict = Verdict{Request: r.WithContext(rc), rc: rc}
 	defer func() { // also after a panic
-		if rc.tellGiven(event.Request); !goesOn {
+		if rc.tellGiven(verdict.Request); rc.form != nil && !rc.goesOn {
 			rc.removeForm()
 		}
 	}()
-	if g.isPlain(rc, event.Request) {
-		g.decidePlain(rc, &event)
-	} else if !g.decide(rc, &event) {
-		goesOn = true
-		return verdict
+	if g.plain != nil && rc.outer == nil && (!g.readsBodies || !hasBody(r)) {
+		g.decidePlain(&verdict)
+	} else {
+		g.decideAny(&verdict)
 	}
-	if event.Status != 0 {
-		verdict.Denial = g.deny(&event)
-		verdict.Denial.outer, verdict.Denial.upload = rc.outer, rc.body.isUpload(r)
+	rc.goesOn = verdict.Denial == nil || verdict.Denial.hooked()
+	return verdict
+}
+
+// decideAny has the lists and the policies decide about a request, and tells of it.
+func (g *generation) decideAny(v *Verdict) {
+	e := Event{Request: v.Request}
+	if g.decide(v.rc, &e) {
+		g.tell(v, &e)
+	}
+}
+
+// tell tells of an event that the decision about a request is, and makes the answer if it is a denial.
+func (g *generation) tell(v *Verdict, e *Event) {
+	rc := v.rc
+	if e.Status != 0 {
+		v.Denial = g.deny(e)
+		v.Denial.outer, v.Denial.upload = rc.outer, rc.body.isUpload(rc.given)
 	}
 	if rc.reservation != nil {
-		g.reportHolder(rc, &event)
+		g.reportHolder(rc, e)
 	} else {
-		g.report(&event)
+		g.report(e)
 	}
-	goesOn = verdict.Denial == nil || verdict.Denial.hooked()
-	return verdict
 }
 
 // decide has the lists and the policies decide about the request of an event, and tells the event what
@@ -206,8 +217,12 @@ func (rc *requestContext) reserve(local reserved) {
 // If the Writer of [Options] panics, what the request has reserved is given back.
 func (v Verdict) WriteHeader(h http.Header) {
 	rc := v.rc
-	if rc != nil {
-		v.writeFields(h)
+	switch {
+	case rc == nil:
+	case rc.reservation == nil:
+		rc.write(h, &rc.fields)
+	default:
+		v.writeReserved(h)
 	}
 	if v.Denial == nil {
 		return
@@ -225,19 +240,15 @@ func (v Verdict) WriteHeader(h http.Header) {
 	v.Denial.writeHeader(h)
 }
 
-// writeFields writes the limits' fields.
-func (v Verdict) writeFields(h http.Header) {
-	if v.rc.reservation == nil {
-		v.rc.write(h, v.rc.room.report[:0])
-		return
-	}
+// writeReserved writes the limits' fields of a request that has reserved something.
+func (v Verdict) writeReserved(h http.Header) {
 	written := false
 	defer func() {
 		if !written && v.Denial == nil {
 			v.rc.giveBack()
 		}
 	}()
-	v.rc.write(h, v.rc.room.report[:0])
+	v.rc.write(h, &v.rc.fields)
 	written = true
 }
 

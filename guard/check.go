@@ -10,7 +10,6 @@ import (
 	"github.com/weir-go/ratelimit/guard/internal/checks"
 	"github.com/weir-go/ratelimit/internal/algorithm"
 	"github.com/weir-go/ratelimit/internal/alternatives"
-	"github.com/weir-go/ratelimit/keyfuncs"
 )
 
 // Errors of policies that cannot say what to check. They are in [Event].Err, and the
@@ -42,10 +41,7 @@ type (
 // call returns the call to make about a request. With an error, it returns the
 // policy that could not say.
 func (g *generation) call(r *http.Request, rc *requestContext) (call, error) {
-	c := call{Checks: rc.room.check[:0], Terms: rc.room.terms[:0]}
-	if n := len(g.policies); n > 1 {
-		c = call{Checks: make([]core.Check, 0, n), Terms: make([]terms, 0, n)}
-	}
+	c := call{Checks: make([]core.Check, 0, len(g.policies)), Terms: make([]terms, 0, len(g.policies))}
 	if g.asks {
 		rc.SetPathValues(r)
 	}
@@ -68,7 +64,7 @@ func (g *generation) call(r *http.Request, rc *requestContext) (call, error) {
 				continue
 			}
 			if p.bans() {
-				rc.ownProxy.Watch()
+				rc.watchOwnProxy()
 			}
 			check, err := p.check(r)
 			if err != nil {
@@ -206,10 +202,7 @@ func (p *Policy) check(r *http.Request) (core.Check, error) {
 			check.Headroom = headroom
 		}
 	}
-	var err error
-	check.Key, err = p.By(r)
-	if errors.Is(err, keyfuncs.ErrNoKey) || err == nil && check.Key == "" {
-		check.Key, err = keyfuncs.Anonymous(r)
-	}
+	key, err := p.By(r)
+	check.Key, err = orAnonymous(r, key, err)
 	return check, err
 }

@@ -20,8 +20,8 @@ import (
 // request from then on. Those of the limiters in front are behind it. It does not
 // change once the request has been decided about.
 //
-// A request that meets a Guard takes one allocation for it: there is room in it for what a
-// single policy needs.
+// A request that meets a Guard takes one allocation for it: there is room in it for the outcome of a plain request, and for the
+// values of its fields. Parts that few requests need are elsewhere.
 type requestContext struct {
 	context.Context //nolint:containedctx // it is one, on top of that which the request came with
 
@@ -40,20 +40,28 @@ type requestContext struct {
 	outcomes []Outcome
 	// reservation is what may have to be settled, or nil.
 	reservation *reservation
-	body        *keyBody // as the functions of policies and lists have read it; nil: it was not bounded
-	leastCosts  leastCosts
-	form        *multipart.Form // whose files are removed when the request ends, or nil
-	routeAsked  mistakes.RouteAsked
-	ownProxy    mistakes.OwnProxy
-	valuesSet   bool         // the request has the path values that are known, or needs none
-	spent       atomic.Int64 // that Spend was told; of the outermost limiter alone
+	body        *keyBody                   // as the functions of policies and lists have read it; nil: it was not bounded
+	leastCosts  atomic.Pointer[leastCosts] // that limiters further inside want; nil: none
+	form        *multipart.Form            // whose files are removed when the request ends, or nil
+	ownProxy    *mistakes.OwnProxy         // while the key of a ban is read
+	routeTold   *string                    // the route that the key functions were told, or nil
+	spent       atomic.Int64               // that Spend was told; of the outermost limiter alone
+	readsKeys   bool                       // the functions of policies and lists are being called
+	asksRoute   bool                       // one of them has asked for the route
+	valuesSet   bool                       // the request has the path values that are known, or needs none
+	goesOn      bool                       // it is not the limiter that answers the request
 
-	room struct {
-		check   [1]core.Check
-		terms   [1]terms
-		outcome [1]Outcome
-		report  [1]headers.Policy
+	plainOutcome [1]Outcome
+	fields       [2]string
+}
+
+// newContext returns the context of a request that meets a generation.
+func (g *generation) newContext(r *http.Request, matched keyfuncs.Matched) *requestContext {
+	rc := &requestContext{Context: r.Context(), guard: g, given: r, matched: matched, readsKeys: true}
+	if parent, ok := rc.Context.Value(requestContextKey{}).(*requestContext); ok {
+		rc.enclose(parent, r)
 	}
+	return rc
 }
 
 type requestContextKey struct{}
@@ -64,13 +72,15 @@ func (rc *requestContext) Value(key any) any {
 	case requestContextKey, given.LimiterKey:
 		return rc
 	case keyfuncs.MatchedKey:
-		rc.routeAsked.Ask()
+		if rc.readsKeys { // others may ask later, and at the same time
+			rc.asksRoute = true
+		}
 		if rc.matched != nil {
 			return rc.matched
 		}
 	case keyfuncs.OwnProxyKey:
-		if rc.ownProxy.Watches() {
-			return &rc.ownProxy
+		if rc.ownProxy != nil && rc.ownProxy.Watches() {
+			return rc.ownProxy
 		}
 		return nil
 	case frameworkKey:
@@ -116,8 +126,18 @@ func (rc *requestContext) SetPathValues(r *http.Request) {
 // keysRead notices that the functions of the policies have said all about a request. Others, which may ask at the same
 // time, change nothing.
 func (rc *requestContext) keysRead(r *http.Request) {
-	rc.valuesSet = true
-	rc.guard.placement.KeysRead(&rc.routeAsked, r)
+	rc.valuesSet, rc.readsKeys = true, false
+	if rc.asksRoute {
+		rc.routeTold = rc.guard.placement.KeysRead(r)
+	}
+}
+
+// watchOwnProxy remembers what [keyfuncs.IP] tells of the address of the request.
+func (rc *requestContext) watchOwnProxy() {
+	if rc.ownProxy == nil {
+		rc.ownProxy = new(mistakes.OwnProxy)
+	}
+	rc.ownProxy.Watch()
 }
 
 // FoundNoKey warns of a key function of the program.
@@ -166,7 +186,7 @@ func (rc *requestContext) own() []Outcome {
 // setOutcomes sets the outcomes: those of the limiters in front, and these. Policies
 // that are reported together get different names.
 func (rc *requestContext) setOutcomes(c *call, decisions []core.Decision) {
-	into := rc.room.outcome[:0]
+	var into []Outcome
 	if rc.outer != nil {
 		into = slices.Clone(rc.outer.outcomes)
 	}
@@ -211,16 +231,21 @@ func (rc *requestContext) charged(check *core.Check) (outer *requestContext, ind
 	return nil, 0
 }
 
-// write writes the limits' headers. The policies that they tell of take the given room.
-func (rc *requestContext) write(h http.Header, room []headers.Policy) {
-	if rc.guard.plain != nil && rc.outer == nil && len(rc.outcomes) == 1 {
-		if o := &rc.outcomes[0]; !o.Decision.Degraded {
-			rc.guard.writer.Write(h, append(room, o.described()))
+// write writes the limits' headers. Their values may take the given room, which belongs to the header from then on.
+func (rc *requestContext) write(h http.Header, room *[2]string) {
+	g := rc.guard
+	if g.plain != nil && rc.outer == nil && len(rc.outcomes) == 1 {
+		switch o := &rc.outcomes[0]; {
+		case o.Decision.Degraded:
+		case g.lone != nil:
+			g.lone.WriteLone(h, &o.Decision, room)
+		default:
+			g.writer.Write(h, []headers.Policy{o.described()})
 		}
 		return
 	}
-	if policies := reported(rc.outcomes, slices.Grow(room, len(rc.outcomes))); len(policies) > 0 {
-		rc.guard.writer.Write(h, policies)
+	if policies := reported(rc.outcomes, make([]headers.Policy, 0, len(rc.outcomes))); len(policies) > 0 {
+		g.writer.Write(h, policies)
 	}
 }
 

@@ -23,6 +23,7 @@ type generation struct {
 	names     []string // what the policies are called, or "" if that depends on the request
 	fields    []string // that options.Headers may write
 	writer    headers.Writer
+	lone      dialect.Lone       // the writer, if it writes of one policy alone; nil: it does not
 	fallback  *fallback.Fallback // nil: no policy asks for it
 	log       *eventLog
 	placement *mistakes.Placement
@@ -97,6 +98,7 @@ func build(old *generation, limiter *core.Limiter, options Options, policies []P
 		readsBodies: readsBodies,
 	}
 	g.writer = dialect.Prepare(options.Headers, g.described())
+	g.lone, _ = g.writer.(dialect.Lone)
 	g.plain = g.findPlain()
 	if old != nil {
 		g.inherit(old)

@@ -41,11 +41,11 @@ func (c *ownContext) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// enclose finds out what the limiters in front know of the request, unless it is one of its own: a handler behind those
-// limiters serves it.
-func (rc *requestContext) enclose(r *http.Request) {
-	rc.parent, _ = r.Context().Value(requestContextKey{}).(*requestContext)
-	rc.outer = rc.parent.known()
+// enclose finds out what the limiters in front know of the request, of which the parent is the nearest, unless it is one of its
+// own: a handler behind those limiters serves it.
+func (rc *requestContext) enclose(parent *requestContext, r *http.Request) {
+	rc.parent = parent
+	rc.outer = parent.known()
 	if rc.outer != nil && (!same(rc.outer.given, r) || !rc.isOnly()) {
 		rc.outer, rc.isOwn = nil, true
 	}

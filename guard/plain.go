@@ -33,41 +33,50 @@ func (g *generation) findPlain() *plain {
 	return &plain{check: check, terms: g.terms(0, &check)}
 }
 
-// isPlain reports whether a request needs no more than the plain check: no limiter in front may have charged it, and
-// there is no body that a key function could read.
-func (g *generation) isPlain(rc *requestContext, r *http.Request) bool {
-	return g.plain != nil && rc.outer == nil && (!g.readsBodies || !hasBody(r))
-}
-
-// decidePlain decides about a request by the plain check alone.
-func (g *generation) decidePlain(rc *requestContext, e *Event) {
-	c := call{Checks: rc.room.check[:], Terms: rc.room.terms[:]}
-	check := &c.Checks[0]
-	*check, c.Terms[0] = g.plain.check, g.plain.terms
-	var err error
-	check.Key, err = g.policies[0].By(e.Request)
-	if errors.Is(err, keyfuncs.ErrNoKey) || err == nil && check.Key == "" {
-		check.Key, err = keyfuncs.Anonymous(e.Request)
+// decidePlain decides about a request by the plain check alone: no limiter in front may have charged it, and there is no body
+// that a key function could read.
+func (g *generation) decidePlain(v *Verdict) {
+	rc, limit := v.rc, g.plain.check.Limit
+	key, err := g.policies[0].By(v.Request)
+	if key == "" || err != nil {
+		key, err = orAnonymous(v.Request, key, err)
 	}
-	rc.keysRead(e.Request)
+	rc.keysRead(v.Request)
 	if err != nil {
 		undecided := g.uncheckable(0)
-		e.Unanswered, e.Status, e.Err = unanswered(&undecided, nil), http.StatusInternalServerError, fmt.Errorf("ratelimit: policy 0: %w", err)
+		g.tell(v, &Event{
+			Request: v.Request, Unanswered: unanswered(&undecided, nil), Status: http.StatusInternalServerError, Err: fmt.Errorf("ratelimit: policy 0: %w", err),
+		})
 		return
 	}
 	start := time.Now()
-	decisions, err := g.limiter.AllowAll(e.Request.Context(), c.Checks...)
+	decision, err := g.limiter.Allow(rc, key, limit)
 	if err != nil {
-		g.answer(rc, e, c, nil, err, start)
+		e, c := Event{Request: v.Request}, call{Checks: []core.Check{g.plain.check}, Terms: []terms{g.plain.terms}}
+		c.Checks[0].Key = key
+		g.answer(rc, &e, c, nil, err, start)
+		g.tell(v, &e)
 		return
 	}
-	if g.fallback != nil {
-		g.fallback.Observe(c.Checks, decisions)
+	rc.plainOutcome[0] = Outcome{Policy: g.plain.terms.Name, Key: key, Unit: g.plain.terms.Unit, Cost: 1, Decision: decision}
+	rc.outcomes = rc.plainOutcome[:]
+	if decision.Allowed && g.fallback == nil && g.options.Observe == nil {
+		return
 	}
-	e.Elapsed = time.Since(start)
-	rc.room.outcome[0] = Outcome{Policy: c.Terms[0].Name, Key: check.Key, Unit: c.Terms[0].Unit, Cost: 1, Decision: decisions[0]}
-	rc.outcomes = rc.room.outcome[:]
-	if e.Outcomes = rc.outcomes; !decisions[0].Allowed {
+	e := Event{Request: v.Request, Outcomes: rc.outcomes, Elapsed: time.Since(start)}
+	if !decision.Allowed {
 		e.Status = http.StatusTooManyRequests
 	}
+	if g.fallback != nil {
+		g.fallback.Observe([]core.Check{{Key: key, Limit: limit, Cost: 1}}, []core.Decision{decision})
+	}
+	g.tell(v, &e)
+}
+
+// orAnonymous returns the key of a request, or the anonymous key in place of a missing one.
+func orAnonymous(r *http.Request, key string, err error) (string, error) {
+	if errors.Is(err, keyfuncs.ErrNoKey) || err == nil && key == "" {
+		return keyfuncs.Anonymous(r)
+	}
+	return key, err
 }

@@ -34,17 +34,25 @@ func (v Verdict) Serve(w http.ResponseWriter, next func(http.ResponseWriter, *ht
 	}
 	before := r.Pattern
 	defer func() { // also after a panic
-		rc.tellPattern(r, before)
 		rc.tellGiven(r)
-		rc.removeForm()
+		if r.Pattern != before {
+			rc.tellPattern(r, before)
+		}
+		if rc.form != nil {
+			rc.removeForm()
+		}
 	}()
 	if rc.reservation != nil && (rc.settles() || rc.holdsPlaces()) {
 		v.serveWatched(w, next)
 	} else {
 		next(w, r)
 	}
-	rc.tellPattern(r, before) // the adapter's Matched may look there
-	rc.guard.placement.Returned(&rc.routeAsked, r)
+	if r.Pattern != before { // the adapter's Matched may look there
+		rc.tellPattern(r, before)
+	}
+	if rc.routeTold != nil {
+		rc.guard.placement.Returned(*rc.routeTold, r)
+	}
 }
 
 // serveWatched runs a handler, and settles what that has cost.
@@ -96,7 +104,7 @@ func (v Verdict) watch(w http.ResponseWriter, begins func(int), takenOver func(n
 // tellPattern tells the request that was given to Decide what pattern a router further
 // inside has found, unless somebody else has told it.
 func (rc *requestContext) tellPattern(r *http.Request, before string) {
-	if r.Pattern != before && rc.given.Pattern == before {
+	if rc.given.Pattern == before {
 		rc.given.Pattern = r.Pattern
 	}
 }

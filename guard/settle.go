@@ -157,7 +157,7 @@ type leastCosts struct {
 // costAtLeast has a charged check cost so much at the least, and returns how much has to
 // be charged now: nothing if the check is still to be settled.
 func (rc *requestContext) costAtLeast(index, cost int) (more int) {
-	own, v, least := rc.own(), rc.reservation, &rc.leastCosts
+	own, v, least := rc.own(), rc.reservation, rc.leastCostsOf()
 	least.mu.Lock()
 	defer least.mu.Unlock()
 	if least.costs == nil {
@@ -173,6 +173,15 @@ func (rc *requestContext) costAtLeast(index, cost int) (more int) {
 		return 0
 	}
 	return max(0, cost-charged)
+}
+
+// leastCostsOf returns the least costs of the outcomes, to be added to.
+func (rc *requestContext) leastCostsOf() *leastCosts {
+	if least := rc.leastCosts.Load(); least != nil {
+		return least
+	}
+	rc.leastCosts.CompareAndSwap(nil, new(leastCosts))
+	return rc.leastCosts.Load()
 }
 
 // settle raises what the outcomes have really cost to the least costs, and returns it.
@@ -311,7 +320,7 @@ func (g *generation) settleOwn(ctx context.Context, rc *requestContext, r *http.
 	reserved := rc.reservedOutcomes()
 	outcomes := slices.Clone(reserved)
 	defer func() { // also after a panic
-		costs := rc.leastCosts.settle(outcomes)
+		costs := rc.leastCostsOf().settle(outcomes)
 		at := len(costs) - len(v.local.Terms)
 		stored, local := costs[:len(v.stored.Terms)], costs[at:]
 		start := time.Now()

@@ -60,7 +60,7 @@ func written(ctx context.Context) (own http.Header, names map[string]bool, as he
 	own, names = make(http.Header), make(map[string]bool)
 	writers := make([]headers.Writer, 0, len(nested))
 	for _, rc := range slices.Backward(nested) {
-		rc.write(own, nil)
+		rc.write(own, new([2]string))
 		writers = append(writers, rc.guard.options.Headers)
 		for name := range own {
 			names[name] = true

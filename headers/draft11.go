@@ -79,7 +79,7 @@ func (w draft11) write(h http.Header, policies []Policy, quotas string) {
 		}
 		limits = appendString(appendComma(limits), p.Name)
 		limits = appendParameter(limits, "r", int64(p.Decision.Remaining))
-		if t, ok := effectiveWindow(&p.Decision); ok && (!denied || t <= retryAfter) {
+		if t, ok := effectiveWindow(&p.Decision, kindOf(p.Decision.Limit)); ok && (!denied || t <= retryAfter) {
 			limits = appendParameter(limits, "t", t)
 		}
 		limits = w.partitions.appendTo(limits, p.Key)
@@ -89,8 +89,13 @@ func (w draft11) write(h http.Header, policies []Policy, quotas string) {
 		delete(h, rateLimitPolicy)
 		return
 	}
-	values := &[...]string{string(limits), quotas}
-	h[rateLimit], h[rateLimitPolicy] = values[0:1:1], values[1:2:2]
+	setBoth(h, new([2]string), string(limits), quotas)
+}
+
+// setBoth sets both fields, whose values take the given room.
+func setBoth(h http.Header, room *[2]string, limits, quotas string) {
+	room[0], room[1] = limits, quotas
+	h[rateLimit], h[rateLimitPolicy] = room[0:1:1], room[1:2:2]
 }
 
 // appendQuota appends the description of a policy, as a member of a List.
@@ -108,20 +113,25 @@ func (w draft11) appendQuota(b []byte, p *Policy) []byte {
 	return w.partitions.appendTo(appendBurst(b, limit, q), p.Key)
 }
 
+// kind is the part of a limit on which the effective window depends.
+type kind struct{ holds, dated bool }
+
+func kindOf(limit core.Limit) kind { return kind{algorithm.Holds(limit), algorithm.Dated(limit)} }
+
 // effectiveWindow returns the seconds in which the client should use no more than the units left, or false if no wait can
 // help, or if it is not known.
-func effectiveWindow(d *core.Decision) (seconds int64, ok bool) {
-	if algorithm.Holds(d.Limit) {
+func effectiveWindow(d *core.Decision, of kind) (seconds int64, ok bool) {
+	if of.holds {
 		return 0, false
 	}
 	if !d.Allowed {
 		return secondsUp(wait(d)), d.RetryAfter != core.Never
 	}
-	if algorithm.Dated(d.Limit) && d.NextAfter > 0 {
+	if of.dated && d.NextAfter > 0 {
 		return secondsUp(d.NextAfter), true
 	}
 	seconds = max(secondsUp(d.NextAfter), secondsFor(d.Remaining, d.Limit))
-	return seconds, seconds > 0 || !algorithm.Dated(d.Limit) // it is not known when an unused window of a calendar ends
+	return seconds, seconds > 0 || !of.dated // it is not known when an unused window of a calendar ends
 }
 
 // appendBurst appends the capacity of the limit if it differs from q.
@@ -141,7 +151,13 @@ func (w draft11) Prepare(policies []Policy) Writer {
 	}
 	h := http.Header{}
 	w.Write(h, policies)
-	return &preparedDraft11{draft11: w, policies: slices.Clone(policies), quotas: h.Get(rateLimitPolicy)}
+	quotas := h.Get(rateLimitPolicy)
+	prepared := &preparedDraft11{draft11: w, policies: slices.Clone(policies), quotas: quotas}
+	if len(policies) != 1 || quotas == "" {
+		return prepared
+	}
+	p := &policies[0]
+	return &loneDraft11{preparedDraft11: prepared, kind: kindOf(p.Decision.Limit), left: string(appendString(nil, p.Name)) + ";r="}
 }
 
 type preparedDraft11 struct {
@@ -163,4 +179,26 @@ func (w *preparedDraft11) Write(h http.Header, policies []Policy) {
 
 func describedAlike(a, b Policy) bool {
 	return a.Name == b.Name && a.Unit == b.Unit && a.Decision.Limit == b.Decision.Limit
+}
+
+// loneDraft11 is prepared for one policy.
+type loneDraft11 struct {
+	*preparedDraft11
+
+	kind kind
+	left string // the field RateLimit up to Remaining
+}
+
+// WriteLone writes the decision of the policy. The values of the fields take the given room. Package internal/dialect calls it.
+func (w *loneDraft11) WriteLone(h http.Header, d *core.Decision, room *[2]string) {
+	if described := &w.policies[0]; d.Limit != described.Decision.Limit {
+		w.Write(h, []Policy{{Name: described.Name, Unit: described.Unit, Decision: *d}})
+		return
+	}
+	var space [128]byte
+	limits := appendInteger(append(space[:0], w.left...), int64(d.Remaining))
+	if t, ok := effectiveWindow(d, w.kind); ok {
+		limits = appendParameter(limits, "t", t)
+	}
+	setBoth(h, room, string(limits), w.quotas)
 }

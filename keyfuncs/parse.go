@@ -22,7 +22,7 @@ import (
 //	cookie session                   Cookie("session")
 //	path id                          PathValue("id")
 //	host, method, route, global      Host, Method, Route, Global
-//	user                             what named("user") returns
+//	user                             named("user")
 //	user or ip                       FirstOf(user, RemoteIP)
 //	ip and route                     Join(RemoteIP, Route)
 //	(user or ip) and route           Join(FirstOf(user, RemoteIP), Route)

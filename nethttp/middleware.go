@@ -5,6 +5,7 @@ import (
 
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/guard"
+	"github.com/weir-go/ratelimit/keyfuncs"
 )
 
 // Middleware puts a limiter in front of a handler.
@@ -50,7 +51,11 @@ type limited struct {
 }
 
 func (h *limited) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	verdict := h.guard.Decide(r, matchedBy(h.mux, r))
+	var matched keyfuncs.Matched
+	if h.mux != nil || r.Pattern != "" { // or else an outer router may know more
+		matched = muxMatched{h.mux, r}
+	}
+	verdict := h.guard.Decide(r, matched)
 	verdict.WriteHeader(w.Header())
 	if verdict.Denial != nil {
 		verdict.Denial.ServeHTTP(w, verdict.Request)

@@ -31,15 +31,6 @@ type muxMatched struct {
 	r   *http.Request
 }
 
-// matchedBy returns what is known of the route of a request: nothing more than the
-// request itself says, unless the next handler is a mux.
-func matchedBy(mux patterns, r *http.Request) keyfuncs.Matched {
-	if mux == nil && r.Pattern == "" {
-		return nil // an outer router may know more
-	}
-	return muxMatched{mux, r}
-}
-
 func (m muxMatched) Route() string { return keyfuncs.RouteFromPattern(m.pattern()) }
 
 // WholePath tells package policies whether the route stands for the whole path. A router in front may have told its own part.

@@ -21,7 +21,7 @@ import (
 func TestTheStoreIsReported(t *testing.T) {
 	server := redistest.Start(t)
 	reporter, meter := newReporter(t, telemetry.Options{})
-	limiter, err := core.Open(server.URL(), core.WithBreaker(1, time.Hour), core.WithTrace(reporter.Trace()))
+	limiter, err := core.Open(server.URL(), core.WithBreaker(1, time.Hour), core.WithBudget(30*time.Second), core.WithTrace(reporter.Trace()))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,10 +26,10 @@ import (
 	"github.com/weir-go/ratelimit/internal/redistest"
 )
 
-// contents is what lies in Redis from the start.
+// contents says how many keys and places are in Redis from the start.
 type contents struct {
 	ended   int // reservations of one key that have ended, unsettled
-	holders int // of one key, whose leases end meanwhile
+	holders int // of one key, with leases that end meanwhile
 	banned  int // keys
 }
 
@@ -123,7 +123,7 @@ func open(address string) (*core.Limiter, error) {
 	return core.Open("redis://"+address+"?protocol=2", core.WithBudget(time.Minute))
 }
 
-// fill puts into Redis what lies there from the start. Another process holds the places, and dies.
+// fill puts the contents into Redis. Another process holds the places, and dies.
 func (lies contents) fill(ctx context.Context, address string, l *core.Limiter) (err error) {
 	dies, err := open(address)
 	if err != nil {

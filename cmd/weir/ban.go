@@ -120,13 +120,13 @@ func liftCommand(stdout io.Writer) *cli.Command {
 	}
 }
 
-// Done is what has been done to a key.
+// Done is the effect of a command on a key.
 type Done struct {
 	Key  string `json:"key"`
 	Done string `json:"done"`
 }
 
-// eachKey does something to each key that the command line names, and tells what it was.
+// eachKey runs a command on each key that the command line names, and reports the effects.
 func eachKey(c *cli.Command, stdout io.Writer, do func(limiter *core.Limiter, key string) (string, error)) error {
 	if !c.Args().Present() {
 		return usage("name a key: see weir help %s", c.Name)

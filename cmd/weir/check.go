@@ -37,13 +37,13 @@ Exit codes:
    1  it makes no sense, names a function that -has does not, is not signed by the key of -signed, or could not be read
    2  the command line makes no sense`
 
-// Checked is what weir check says as JSON.
+// Checked is the output of weir check as JSON.
 type Checked struct {
 	File  string `json:"file"`
 	Valid bool   `json:"valid"`
 	// Errors are in the order of the file. There are none if it is valid.
 	Errors []Mistake `json:"errors,omitempty"`
-	// Says is what the file means, a sentence each.
+	// Says is the meaning of the file, a sentence each.
 	Says []string `json:"says,omitempty"`
 	// Needs are the names that the program has to give functions to, also if it is only for want of them that the file is not valid.
 	Needs *policies.Needs `json:"needs,omitempty"`
@@ -115,7 +115,7 @@ func checkCommand(stdin io.Reader, stdout io.Writer) *cli.Command {
 	}
 }
 
-// having returns the options of a program that gives functions to some names, whatever a file takes them for.
+// having returns the options of a program that gives functions to some names. A file may use each for any purpose.
 func having(names []string) ([]policies.Option, error) {
 	options := []policies.Option{policies.WithPlan(func(*http.Request) string { return "" })}
 	for _, name := range names {
@@ -190,7 +190,7 @@ func parsePolicies(name string, text []byte) (*policies.Document, error) {
 	return document, nil
 }
 
-// describe says what a document means, a sentence a line.
+// describe puts a document into words, a sentence a line.
 func describe(d *policies.Document) []string {
 	var lines []string
 	if len(d.Lists.Allow)+len(d.Lists.Deny) > 0 {
@@ -219,7 +219,7 @@ func describe(d *policies.Document) []string {
 	return lines
 }
 
-// sentence says what a policy means.
+// sentence puts a policy into words.
 func sentence(d *policies.Document, p *policies.Policy) string {
 	parts := []string{p.Requests(), limitInWords(d, p)}
 	add := func(is bool, format string, args ...any) {

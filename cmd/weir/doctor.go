@@ -27,7 +27,7 @@ would. A program with a client of its own examines that: doctor.Examine(ctx, lim
 ` + storeHelp + "\n\n" + storeExitCodes + `
    3  it has found a problem`
 
-// Finding is what the doctor has found.
+// Finding is a fault that the doctor has found, or a notice.
 type Finding struct {
 	Name     string `json:"name"`
 	Server   string `json:"server,omitempty"`
@@ -64,7 +64,7 @@ func doctorCommand(stdout io.Writer) *cli.Command {
 				} else {
 					_, err = fmt.Fprint(stdout, report)
 				}
-				if report.Err() != nil { // what it says has been written
+				if report.Err() != nil { // the findings have been written
 					return exitError{errors.New("there is a problem"), exitProblem}
 				}
 				return err

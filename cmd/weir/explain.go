@@ -37,7 +37,7 @@ Exit codes:
    5  the file makes no sense
    6  the request would be denied`
 
-// Explained is what weir explain says as JSON.
+// Explained is the output of weir explain as JSON.
 type Explained struct {
 	Method string `json:"method"`
 	URL    string `json:"url"`
@@ -142,7 +142,7 @@ func requestOf(ctx context.Context, text, peer string, header []string) (*http.R
 	return r, nil
 }
 
-// setOf returns the set of a document, with functions that return what the command line says.
+// setOf returns the set of a document, with functions that return the values of the command line.
 func setOf(c *cli.Command, d *policies.Document) (*policies.Set, error) {
 	keys, err := pairs(c, "name")
 	if err != nil {
@@ -183,7 +183,7 @@ func setOf(c *cli.Command, d *policies.Document) (*policies.Set, error) {
 	return d.Set(options...)
 }
 
-// pairs returns what a flag gives to names.
+// pairs returns the values of a flag of the form NAME=VALUE, by name.
 func pairs(c *cli.Command, flag string) (map[string]string, error) {
 	all := make(map[string]string)
 	for _, text := range c.StringSlice(flag) {
@@ -196,7 +196,7 @@ func pairs(c *cli.Command, flag string) (map[string]string, error) {
 	return all, nil
 }
 
-// explain says what would be decided about a request.
+// explain decides about a request, and says why.
 func explain(c *cli.Command, limiter *core.Limiter, asked bool, set *policies.Set, r *http.Request, stdout io.Writer) error {
 	handle, err := guard.Follow(limiter, guard.Options{}, set)
 	if err != nil {
@@ -246,7 +246,7 @@ func peerOf(r *http.Request) string {
 	return peer.Addr().String()
 }
 
-// writeExplained writes what people read. from says whether the command line has the address of the peer.
+// writeExplained writes the explanation for people. from says whether the command line has the address of the peer.
 func writeExplained(w io.Writer, e guard.Event, result Explained, from bool) error {
 	rows := make([][]string, 0, len(result.Policies))
 	for i, met := range result.Policies {
@@ -302,7 +302,7 @@ func writeReadings(w io.Writer, readings []Reading) error {
 	return writeTable(w, []string{"READ AS", "MATCH"}, rows)
 }
 
-// now says what a policy would decide.
+// now decides about a request under one policy, as it would be decided now.
 func now(o *guard.Outcome, asked bool) string {
 	d := &o.Decision
 	switch {

@@ -53,7 +53,7 @@ func main() {
 	os.Exit(code)
 }
 
-// silent is a log that nobody reads. What go-redis logs of sentinels and connections is no answer to a command, and errors are returned.
+// silent discards the log of go-redis about sentinels and connections: it is no answer to a command, and errors are returned.
 type silent struct{}
 
 // Printf implements the logger of go-redis.

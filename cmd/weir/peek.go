@@ -31,7 +31,7 @@ type Standing struct {
 	Limit     string `json:"limit"`
 	Algorithm string `json:"algorithm"`
 	Shadow    bool   `json:"shadow,omitempty"`
-	// Plan is the plan whose numbers these are, of a limit that depends on it. Redis does not know which one the key has.
+	// Plan is the plan that has these numbers, if the limit depends on it. Redis does not know which one the key has.
 	Plan string `json:"plan,omitempty"`
 
 	Numbers *Numbers `json:"numbers,omitempty"`
@@ -165,7 +165,7 @@ func writeStandings(w io.Writer, standings []Standing) error {
 	return writeTable(w, []string{"KEY", "LIMIT", "USED", "A REQUEST NOW"}, rows)
 }
 
-// shadowed returns what a limit is called, with a mark for the state of shadow checks.
+// shadowed returns the name of a limit, with a mark for the state of shadow checks.
 func shadowed(limit string, shadow bool) string {
 	if shadow {
 		return limit + " (shadow)"
@@ -173,7 +173,7 @@ func shadowed(limit string, shadow bool) string {
 	return limit
 }
 
-// verdict says what a request gets.
+// verdict says how a request is answered.
 func verdict(d core.Decision) string {
 	switch {
 	case d.Allowed:

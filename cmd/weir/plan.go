@@ -42,16 +42,16 @@ Exit codes:
    5  a file makes no sense
    7  something changes, and -exit-code is given`
 
-// Plan is what weir plan says as JSON.
+// Plan is the output of weir plan as JSON.
 type Plan struct {
 	Changes policies.Changes `json:"changes"`
-	// Now is how keys stand under the limits that change and keep what was used. It is nil if no store was asked.
+	// Now is how keys stand under the limits that change and keep their state. It is nil if no store was asked.
 	Now []standing.Effect `json:"now,omitempty"`
-	// Log is what both files would have done to the requests of a log. It is nil if none was given.
+	// Log counts the requests of a log that both files would have denied. It is nil if no log was given.
 	Log *Replayed `json:"log,omitempty"`
 }
 
-// Replayed is what two files would have done.
+// Replayed has the results of two files.
 type Replayed struct {
 	Was *simulate.Result `json:"was"`
 	Now *simulate.Result `json:"now"`
@@ -150,7 +150,7 @@ func inNumbers(e *standing.Effect) string {
 	return b.String()
 }
 
-// inWords says what two files would have done.
+// inWords compares the results of two files.
 func (r *Replayed) inWords() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Of %d requests in the log, the old file would have denied %d (%s), and the new one %d (%s).\n",

@@ -72,7 +72,7 @@ func (p *progress) String() string {
 
 func (p *progress) stop() { p.end() }
 
-// isTerminal reports whether somebody looks at what is written.
+// isTerminal reports whether a file is a terminal.
 func isTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	if !ok {

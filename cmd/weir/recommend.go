@@ -79,10 +79,10 @@ func completeFlags(ctx context.Context, c *cli.Command) {
 	cli.DefaultCompleteWithFlags(ctx, c)
 }
 
-// proposals are the names of what is proposed.
+// proposals are the names of the proposals.
 var proposals = []string{"invisible", "guard", "tight"}
 
-// recommendation is what the command line asks for.
+// recommendation is a run of weir recommend as the command line asks for it.
 type recommendation struct {
 	*logs
 
@@ -117,7 +117,7 @@ func newRecommendation(c *cli.Command) (*recommendation, error) {
 	return r, nil
 }
 
-// namer returns what names keys as the flags say.
+// namer returns the function that names keys as the flags say.
 func namer(c *cli.Command) (func(string) string, error) {
 	switch c.String("names") {
 	case "plain":
@@ -128,7 +128,7 @@ func namer(c *cli.Command) (func(string) string, error) {
 	return nil, usage("-names %q: want hash or plain", c.String("names"))
 }
 
-// hashed returns a function that names keys by an HMAC, with a random key if there is no salt, so that nobody can try all addresses.
+// hashed returns a function that names keys by an HMAC, with a random key if there is no salt, so that a reader cannot try all addresses.
 func hashed(salt string) func(string) string {
 	secret := []byte(salt)
 	if salt == "" {
@@ -145,7 +145,7 @@ func hashed(salt string) func(string) string {
 // run reads the logs twice and writes the report.
 func (r *recommendation) run(ctx context.Context, c *cli.Command, stdin io.Reader, stdout, stderr io.Writer) (err error) {
 	if os.Getenv("GOGC") == "" {
-		defer debug.SetGCPercent(debug.SetGCPercent(30)) // hardly anything is allocated beside what stays, so collecting it often costs little
+		defer debug.SetGCPercent(debug.SetGCPercent(30)) // little is allocated that does not stay, so frequent collections cost little
 	}
 	forget, err := r.open(stdin)
 	defer func() { err = errors.Join(err, forget()) }()
@@ -209,7 +209,7 @@ func write(c *cli.Command, stdout, stderr io.Writer, r *report.Report) error {
 	return r.WriteText(stdout)
 }
 
-// writePolicies writes a proposal to the file that -policies names. It leaves a file that is there alone: somebody may have changed it.
+// writePolicies writes a proposal to the file that -policies names. It leaves an existing file alone: an operator may have changed it.
 func writePolicies(c *cli.Command, stderr io.Writer, r *report.Report) error {
 	i := slices.IndexFunc(r.Proposals, func(p report.Proposal) bool { return p.Name == c.String("proposal") })
 	if i < 0 {
@@ -236,7 +236,7 @@ func writePage(c *cli.Command, stderr io.Writer, write func(io.Writer) error) er
 	return nil
 }
 
-// replaceFile writes a file beside its place, and moves it there when it is whole. What is no regular file, such as a device, is written to.
+// replaceFile writes a file beside its place, and moves it there when it is whole. A file that is not regular, such as a device, is written to.
 func replaceFile(name string, write func(io.Writer) error) (err error) {
 	mode := os.FileMode(0o644)
 	switch info, err := os.Stat(name); {

@@ -29,7 +29,7 @@ Exit codes:
    2  the command line makes no sense
    5  the file makes no sense`
 
-// Signed is what weir sign says as JSON.
+// Signed is the output of weir sign as JSON.
 type Signed struct {
 	File string `json:"file"`
 	// Serial is the number that is signed with it.
@@ -106,7 +106,7 @@ func privateKey(path string) (ed25519.PrivateKey, error) {
 	return private, nil
 }
 
-// checkSignature returns the serial number of a text that is signed by the key whose public half is in a file, and an error for another one.
+// checkSignature returns the serial number of a text if its signature matches the public key in a file, and otherwise an error.
 func checkSignature(name string, text []byte, path string) (serial int64, err error) {
 	public, err := readFirst(path, mostOfKey)
 	if err != nil {

@@ -71,7 +71,7 @@ func simulateCommand(stdin io.Reader, stdout, stderr io.Writer) *cli.Command {
 	}
 }
 
-// replayLogs replays logs through each of some documents, and returns what they would have done, in order.
+// replayLogs replays logs through each of some documents, and returns their results, in order.
 func replayLogs(
 	ctx context.Context, c *cli.Command, named []string, stdin io.Reader, stderr io.Writer, documents ...*policies.Document,
 ) (results []*simulate.Result, err error) {
@@ -116,7 +116,7 @@ func replayLogs(
 	return results, nil
 }
 
-// notesOf says what the logs could not tell.
+// notesOf names all that the logs could not tell.
 func (l *logs) notesOf(s *arrival.Summary) (notes []string) {
 	if s.Whole > 0 {
 		notes = append(notes, fmt.Sprintf("%d requests have a timestamp without a fraction of a second: "+

@@ -50,7 +50,7 @@ func withStore(c *cli.Command, do func(*core.Limiter) error) error {
 	return withBudget(c, c.Duration("timeout"), do)
 }
 
-// withBudget does something with such a limiter whose calls have a budget of its own.
+// withBudget calls a function with such a limiter. Its calls have the given budget.
 func withBudget(c *cli.Command, budget time.Duration, do func(*core.Limiter) error) (err error) {
 	limiter, err := openStore(c, budget)
 	if err != nil {
@@ -101,7 +101,7 @@ func parseLimits(texts []string) ([]core.Limit, error) {
 	return limits, nil
 }
 
-// policiesFlag is the flag of commands that show limits, whose numbers a file of policies has.
+// policiesFlag is the flag of commands that show limits: a file of policies has their numbers.
 func policiesFlag() cli.Flag {
 	return &cli.StringFlag{Name: "policies", Usage: "a `FILE` of policies: the numbers of the limits that have a name"}
 }
@@ -140,7 +140,7 @@ func readNamed(c *cli.Command, stdin io.Reader) (n namedLimits, err error) {
 	return n, nil
 }
 
-// of returns the limits of a plan, and those that do not depend on it. A limit that has no such plan is that of the plan "*".
+// of returns the limits of a plan, and the limits that do not depend on it. A limit without that plan has the numbers of the plan "*".
 func (n namedLimits) of(plan string) []core.Limit {
 	limits := slices.Clone(n.limits)
 	for _, name := range []string{"*", plan} { // of several with one name the last counts
@@ -163,7 +163,7 @@ func (n namedLimits) plansOf(entry admin.Entry) (all []planned) {
 	return all
 }
 
-// entriesOf returns what a store holds for a key, under whichever limits.
+// entriesOf returns the states of a key in a store, under all limits.
 func entriesOf(ctx context.Context, limiter *core.Limiter, key string) (found []admin.Entry, err error) {
 	seen := make(map[admin.Entry]bool)
 	for cursor := ""; ; {

@@ -26,7 +26,7 @@ terminal, and with -json, it looks at all keys once.
 
 ` + storeHelp + "\n\n" + storeExitCodes
 
-// Top is what top writes as JSON.
+// Top is the output of weir top as JSON.
 type Top struct {
 	Limits []Sum      `json:"limits"`
 	Keys   []Standing `json:"keys"`
@@ -138,14 +138,14 @@ func pageText(page busiest.Page) string {
 	return text.String()
 }
 
-// watch shows pages on a terminal until somebody has seen enough.
+// watch shows pages on a terminal until the user leaves.
 func watch(ctx context.Context, sampler *busiest.Sampler, every time.Duration, stdin io.Reader, stdout io.Writer) error {
 	screen := screen{sampler: sampler, every: every, ctx: ctx}
 	_, err := tea.NewProgram(screen, tea.WithContext(ctx), tea.WithInput(stdin), tea.WithOutput(stdout), tea.WithoutSignalHandler()).Run()
 	if ctx.Err() == nil {
 		return err
 	}
-	return nil // somebody has interrupted it
+	return nil // the user has interrupted it
 }
 
 // screen is the page on a terminal.
@@ -159,7 +159,7 @@ type screen struct {
 	width, height int
 }
 
-// sampled is what a sample has brought, and due says that the next one is to be taken.
+// sampled is the result of a sample, and due says that the next one is to be taken.
 type (
 	sampled struct {
 		page busiest.Page
@@ -176,7 +176,7 @@ func (s screen) sample() tea.Msg {
 // Init takes the first sample.
 func (s screen) Init() tea.Cmd { return s.sample }
 
-// Update takes in what has happened. At most one sample is under way.
+// Update handles a message. At most one sample is in progress.
 func (s screen) Update(message tea.Msg) (tea.Model, tea.Cmd) {
 	switch message := message.(type) {
 	case tea.KeyPressMsg:

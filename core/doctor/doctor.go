@@ -33,7 +33,7 @@ import (
 //	connection   why a server does not answer; nothing else is found out about it
 //	server       Redis 6.2 or newer, or Valkey
 //	role         a master, and of the kind that the client is for
-//	cluster      whether every slot has a server, and what the cluster thinks of itself
+//	cluster      whether every slot has a server, and the cluster's own state
 //	memory       whether limits can be evicted, whether there is a bound, and whether writes are refused
 //	persistence  whether a snapshot that failed stops writes
 //	clock        the server's against this machine's

@@ -83,7 +83,7 @@ func (e *examination) subscribe(ctx context.Context, refused *refusals) error {
 	return nil
 }
 
-// writingAttempts are the commands that make a key, and those that delete it at once. The key would also expire by
+// writingAttempts are commands that make a key, and commands that delete it at once. The key would also expire by
 // itself.
 func writingAttempts(key string, soon int64) []attempt {
 	return []attempt{

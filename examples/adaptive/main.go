@@ -1,6 +1,6 @@
 // Adaptive is a server that finds out by itself how many requests it can serve at once, and answers the others with
 // 503 at once, before they wait in a queue that only grows. failsafe-go's adaptive limiter decides how many, by how long
-// requests take; the middleware keeps them to it. It is a module of its own, so that failsafe-go is nobody's dependency;
+// requests take; the middleware keeps them to it. It is a module of its own, so that the library does not depend on failsafe-go;
 // run it from here.
 //
 //	go run .
@@ -8,7 +8,7 @@
 //	for i in $(seq 200); do curl -s -o /dev/null -w '%{http_code}\n' localhost:8080/ & done; wait
 //
 // This protects one process from more than it can do. Redis has no part in it. Limits for clients, which count for a
-// whole fleet, go inside of it: what there is no room for is charged nothing then.
+// whole fleet, go inside of it: a request without room is then charged nothing.
 package main
 
 import (
@@ -89,7 +89,7 @@ func measure(limiter adaptivelimiter.AdaptiveLimiter[any], next http.Handler) ht
 	})
 }
 
-// What follows stands for your own work: it can do ten things at once, a hundred in a second.
+// The rest stands for your own work: it can do ten things at once, a hundred in a second.
 const (
 	workers = 10
 	mean    = 100 * time.Millisecond // of the time that one takes

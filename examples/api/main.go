@@ -1,10 +1,10 @@
 // Api is an API as it runs in production, behind a proxy on the same machine:
 //
-//   - each address gets 50 requests at once and then 10 a second, whoever is asking;
-//   - each user gets what their plan allows: free, pro, or unlimited;
+//   - each address gets 50 requests at once and then 10 a second, for all its users;
+//   - each user gets the quota of their plan: free, pro, or unlimited;
 //   - a login may fail ten times in a quarter of an hour for an address, and five for an account;
-//   - while Redis is away, each server keeps its share of these limits, and nobody logs in;
-//   - probes and counters of what was denied are on an address of their own;
+//   - while Redis is away, each server keeps its share of these limits, and logins are closed;
+//   - probes and counters of denials are on an address of their own;
 //   - at the end, requests in flight are served and settled.
 //
 // To try it, be the proxy:
@@ -12,7 +12,7 @@
 //	go run ./examples/api                                     # counts in memory
 //	REDIS_URL=redis://localhost:6379 go run ./examples/api    # counts for a whole fleet
 //
-//	curl -i -H 'X-Forwarded-For: 203.0.113.9' localhost:8080/items/7          # nobody has signed in
+//	curl -i -H 'X-Forwarded-For: 203.0.113.9' localhost:8080/items/7          # without signing in
 //	curl -i -u alice:secret -X POST localhost:8080/login                      # alice is on the free plan, bob is pro, carol unlimited
 //	for i in $(seq 6); do curl -i -H 'Authorization: Bearer token-of-alice' localhost:8080/orders; done
 //	for i in $(seq 6); do curl -i -u alice:guess -X POST localhost:8080/login; done
@@ -45,17 +45,17 @@ import (
 const replicas = 2
 
 // address is the client's as the proxy tells it in X-Forwarded-For. Write the addresses of your
-// proxies here: nobody else's word is believed.
+// proxies here: a header from any other peer is ignored.
 var address = keyfuncs.IP(keyfuncs.TrustedProxies("127.0.0.1", "::1"))
 
-// plans have one name, so that a user who changes plans keeps what they have used.
+// plans have one name, so that a user who changes plans keeps their usage.
 var plans = map[string]core.Limit{
 	"free":      core.TokenBucket(5, core.PerMinute(5)).Named("plan"),
 	"pro":       core.TokenBucket(100, core.PerSecond(5)).Named("plan"),
 	"unlimited": core.Unlimited,
 }
 
-// denied counts the requests that were denied, by policy, and those that were not checked, by
+// denied counts the requests that were denied, by policy, and unchecked ones by
 // the kind of failure. A store that is down is logged, too, once in ten seconds.
 var denied, failed = expvar.NewMap("ratelimit_denied"), expvar.NewMap("ratelimit_failed")
 
@@ -69,7 +69,7 @@ func main() {
 		log.Fatal(err)
 	}
 	err = run(interrupted, limiter, public, private)
-	_ = limiter.Close() // settles what is still reserved
+	_ = limiter.Close() // settles open reservations
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -120,11 +120,11 @@ func run(ctx context.Context, limiter *core.Limiter, public, private net.Listene
 	return server.Shutdown(ending)
 }
 
-// newAdmin returns what only the operators may see.
+// newAdmin returns the handler for operators alone.
 func newAdmin(limiter *core.Limiter) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "alive") })
-	// The API goes on without Redis, so it stays ready, and says what is wrong: a probe that takes
+	// The API goes on without Redis, so it stays ready, and names the fault: a probe that takes
 	// every server out of service would be the outage.
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
 		if err := ping(r.Context(), limiter); err != nil {
@@ -143,8 +143,8 @@ func ping(ctx context.Context, limiter *core.Limiter) error {
 	return limiter.Ping(ctx)
 }
 
-// newAPI returns what the public sees: the limits stand behind what finds the user and in front of
-// what needs one, so one round trip asks for the address and for the user, and guessing tokens
+// newAPI returns the public handler: the limits stand behind the authentication and in front of
+// the handlers that need a user, so one round trip asks for the address and for the user, and guessing tokens
 // counts for the address.
 func newAPI(limiter *core.Limiter) http.Handler {
 	options := ratelimit.Options{OnError: guard.Fallback, Replicas: replicas, Observe: observe}
@@ -200,7 +200,7 @@ func observe(e ratelimit.Event) {
 	}
 }
 
-// What follows stands for your own users and sessions.
+// The rest stands for your own users and sessions.
 
 type user struct{ name, password, plan string }
 
@@ -220,8 +220,8 @@ func userOf(r *http.Request) *user {
 	return u
 }
 
-// identify finds the user by the token, and lets everybody through: the handlers say who may do
-// what.
+// identify finds the user by the token, and lets every request through: the handlers know who may do
+// it.
 func identify(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		token, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")

@@ -1,6 +1,6 @@
 // Chi is a small server on chi: a limit by address for everything, one by address and route for
-// a group, and one by user for a single route. It is a module of its own, so that chi is nobody's
-// dependency; run it from here.
+// a group, and one by user for a single route. It is a module of its own, so that the library does not
+// depend on chi; run it from here.
 //
 //	go run .                                     # counts in memory
 //	REDIS_URL=redis://localhost:6379 go run .    # counts for a whole fleet

@@ -8,13 +8,13 @@ import (
 	"github.com/weir-go/ratelimit/core"
 )
 
-// algorithm is what the page tells about one of them.
+// algorithm has the texts of the page about one of them.
 type algorithm struct {
 	Name        string // as in [core.Limit.Algorithm]
 	Title       string
 	Short       string // the title where there is little room
-	About       string // for somebody who has never heard of it
-	Picture     string // what there is to see
+	About       string // for a reader who does not know it
+	Picture     string // describes the picture
 	Windowed    bool   // counts in windows, and has no rate
 	Constructor string // its name in the packages core, nethttp, gin and echo
 }
@@ -101,14 +101,14 @@ func (a algorithm) with(n int, period time.Duration) (core.Limit, error) {
 	return core.ParseLimit(fmt.Sprintf("%s %d, %s", a.Name, n, pace))
 }
 
-// What the pictures can show.
+// The bounds of the pictures.
 const (
 	mostCapacity    = 50
 	longestRecovery = time.Minute
 	shortestPeriod  = 100 * time.Millisecond
 )
 
-// fieldError is a reason not to take a value, and whose it is.
+// fieldError is a reason not to take the value of a field.
 type fieldError struct {
 	Field string `json:"field"`
 	Text  string `json:"error"`

@@ -16,7 +16,7 @@ import (
 var errUnchecked = errors.New("the store did not answer: requests were let through unchecked, and are not counted")
 
 // comparison is one pattern of traffic sent to all algorithms at once, each with
-// the same numbers. The visitor's lock guards what changes.
+// the same numbers. The visitor's lock guards the fields that change.
 type comparison struct {
 	id      int64
 	pattern pattern
@@ -39,11 +39,11 @@ type point struct {
 	Passed   int64 `json:"passed"` // when it went on to the handler, if admitted
 	Status   int   `json:"status"`
 	Admitted bool  `json:"admitted"`
-	// Unchecked says that nobody has decided: the store did not answer, and the request went on.
+	// Unchecked says that there was no decision: the store did not answer, and the request went on.
 	Unchecked bool `json:"unchecked"`
 }
 
-// lane is what one algorithm has made of it so far.
+// lane is the result of one algorithm so far.
 type lane struct {
 	Algorithm string `json:"algorithm"`
 	Admitted  int    `json:"admitted"`

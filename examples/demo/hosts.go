@@ -11,14 +11,14 @@ import (
 	"strings"
 )
 
-// hosts are the names by which the page may be opened. A page of another site whose name is made to lead to this machine
+// hosts are the names by which the page may be opened. A page of another site with a name that is made to lead to this machine
 // (DNS rebinding) has another one. To the browser it would be of one origin with this page.
 type hosts []string
 
 // localhost are the names of the machine that the page is on.
 var localhost = hosts{"localhost", "127.0.0.1", "::1"}
 
-// with returns the hosts, and those that the flags say: the address to listen on, if it names one, and others.
+// with returns the hosts, and the ones that the flags name: the address to listen on, if it names one, and others.
 func (h hosts) with(addr string, names []string) hosts {
 	h = slices.Clone(h)
 	if host, _, err := net.SplitHostPort(addr); err == nil {
@@ -63,7 +63,7 @@ func noOtherSite(next http.Handler) http.Handler {
 	})
 }
 
-// opened returns what to open for a listener: localhost if it listens on all addresses.
+// opened returns the host to open for a listener: localhost if it listens on all addresses.
 func opened(address net.Addr) string {
 	if tcp, ok := address.(*net.TCPAddr); ok && tcp.IP.IsUnspecified() {
 		return net.JoinHostPort("localhost", strconv.Itoa(tcp.Port))

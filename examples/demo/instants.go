@@ -43,7 +43,7 @@ func (s *instants) Decide(ctx context.Context, calls []core.Call) (answered int,
 // inOrder compares two answers by when their requests were decided.
 //
 // Requests that come together share a call to the store, which decides them at one instant. Those
-// that a limit admits then come before those that it refuses, and leave ever less.
+// that a limit admits then come before the denied ones, and leave ever less.
 func inOrder(a, b answer) int {
 	return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Rank, b.Rank), cmp.Compare(a.Number, b.Number))
 }

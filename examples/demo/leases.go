@@ -13,7 +13,7 @@ import (
 	"github.com/weir-go/ratelimit/core"
 )
 
-// What a run of leases is about: three servers that ask for one key.
+// A run of leases is three servers that ask for one key.
 const (
 	leaseServers = 3
 	leasePause   = time.Second / 300 // between two requests of a server
@@ -24,14 +24,14 @@ const (
 // a second.
 var hot = core.TokenBucket(500, core.PerSecond(500)).Named("hot")
 
-// leaseRuns are what has hot keys decided, one after the other.
+// leaseRuns has hot keys decided, one run after the other.
 type leaseRuns struct {
 	sync.Mutex
 
 	counters core.Store
 }
 
-// leaseRun is what came of one.
+// leaseRun is the result of one.
 type leaseRun struct {
 	Leased     bool    `json:"leased"`
 	Asked      int     `json:"asked"`
@@ -97,7 +97,7 @@ func (l *leaseRuns) run(ctx context.Context, key string, leased bool) (*leaseRun
 	for range leaseServers {
 		asking.Go(func() {
 			limiter := core.New(core.Lease(store, tolerance, trace))
-			defer limiter.Close() // which gives back what is left
+			defer limiter.Close() // which gives the rest back
 			for at := time.Now(); at.Before(end) && ctx.Err() == nil; at = at.Add(leasePause) {
 				time.Sleep(time.Until(at))
 				start := time.Now()

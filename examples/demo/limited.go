@@ -88,7 +88,7 @@ func serveEcho5(l *core.Limiter, options ratelimit.Options, policies ...ratelimi
 	return e
 }
 
-// handle does the work of a handler, and returns what it answers.
+// handle does the work of a handler, and returns its answer.
 func (a *attempt) handle(ctx context.Context, framework string) (status int, text string) {
 	text = welcome + framework + ".\n"
 	q := a.card.quota
@@ -121,7 +121,7 @@ func attemptOf(r *http.Request) *attempt {
 }
 
 // limited serves the requests that are limited: /api/{framework}/{card}. Each framework
-// has one middleware for all algorithms, whose policy finds limit and key in the
+// has one middleware for all algorithms, which finds limit and key in the
 // attempt, and one for each quota.
 func (p *page) limited() http.Handler {
 	policy := ratelimit.Policy{
@@ -151,7 +151,7 @@ func (p *page) limited() http.Handler {
 	})
 }
 
-// attempt returns what is known of a request that has arrived.
+// attempt returns the attempt that a request belongs to.
 func (v *visitor) attempt(r *http.Request) (*attempt, error) {
 	v.Lock()
 	defer v.Unlock()
@@ -182,7 +182,7 @@ func lastSlash(path string) int {
 	return -1
 }
 
-// observe takes down what the middleware has decided about an attempt. Of shaped
+// observe notes the middleware's decision about an attempt. Of shaped
 // requests it hears when they have had their turn.
 func (p *page) observe(event ratelimit.Event) {
 	a := attemptOf(event.Request)

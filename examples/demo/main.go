@@ -1,15 +1,15 @@
-// Demo shows the seven algorithms at work, on a page of its own: what each of them
-// remembers, what it answers, and when the next request passes. Five more cards show
+// Demo shows the seven algorithms at work, on a page of its own: the state of each,
+// its answers, and when the next request passes. Five more cards show
 // quotas as products sell them: a day in Berlin, places, headroom, credits and bans.
 //
 //	go run ./examples/demo                                  # then open http://localhost:8080
 //	go run ./examples/demo -redis redis://localhost:6379    # or REDIS_URL, where there is a password
 //	go run ./examples/demo -addr :8080 -host my-laptop      # for others in your network, at http://my-laptop:8080
 //
-// Whoever opens the page is a visitor with keys of his own. All that he does becomes
+// Each browser that opens the page is a visitor with keys of its own. Every click becomes
 // real requests, which this program sends to itself over HTTP, through the
-// middleware for net/http, gin or echo. The pictures are drawn from what the
-// limiter says, twenty times a second.
+// middleware for net/http, gin or echo. The pictures are drawn from the
+// limiter's answers, twenty times a second.
 package main
 
 import (
@@ -104,7 +104,7 @@ func (p *page) serve(ctx context.Context, listener net.Listener) error {
 	if err := server.Shutdown(ending); err != nil && !errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
-	// What is left are connections that browsers have opened and never used.
+	// Only connections that browsers have opened and never used are left.
 	if err := server.Close(); err != nil {
 		return err
 	}

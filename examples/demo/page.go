@@ -20,7 +20,7 @@ import (
 	"github.com/weir-go/ratelimit/keyfuncs"
 )
 
-// What the page takes in all.
+// The bounds of the page.
 const (
 	mostVisitors = 64
 	mostOfClient = mostVisitors / 2 // of one address
@@ -50,12 +50,12 @@ type page struct {
 
 	open     context.Context //nolint:containedctx // until close: it is the page's life, and no call's
 	end      context.CancelFunc
-	under    sync.WaitGroup // what the page does by itself
+	under    sync.WaitGroup // requests and runs of the page itself
 	requests atomic.Int64   // under way
 	leases   leaseRuns
 }
 
-// newPage returns a page whose counters are in a store, of which the visitors read where it is.
+// newPage returns a page with counters in a store. It tells the visitors where the store is.
 func newPage(counters core.Store, store string, address net.Addr) *page {
 	p := &page{
 		store: store, start: time.Now(), traffic: newTraffic(address),
@@ -202,7 +202,7 @@ func fail(w http.ResponseWriter, err error) {
 	json.NewEncoder(w).Encode(told)
 }
 
-// read reads what a visitor has posted.
+// read reads the form of a visitor.
 func read(r *http.Request, into any) error {
 	decoder := json.NewDecoder(r.Body)
 	decoder.DisallowUnknownFields()
@@ -259,7 +259,7 @@ func (p *page) postLimit(v *visitor, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if v.has(c, limit) { // what was used of it stays
+	if v.has(c, limit) { // its usage stays
 		return nil
 	}
 	if err := p.limiter.Reset(r.Context(), v.key, limit); err != nil {

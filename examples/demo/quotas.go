@@ -17,7 +17,7 @@ type quota struct {
 	Short string
 	About string
 	Code  string // the policies, as they are written in Go
-	Rows  []row  // what the card draws
+	Rows  []row  // the rows that the card draws
 	Ways  []way  // how to send it a request; the first is that of a visitor's curl
 
 	policies []ratelimit.Policy
@@ -36,7 +36,7 @@ type way struct {
 	Name   string // "" is a request with nothing special about it
 	Title  string
 	Count  int
-	status int // what the handler answers, if not 200
+	status int // of the handler's answer, if not 200
 }
 
 // Ways that differ for a policy or for the handler.
@@ -145,8 +145,8 @@ func (q *quota) way(name string) *way {
 	return nil
 }
 
-// before returns how much fits into the limits that come before the one of a policy: what is charged
-// to an alternative comes behind what those before it have admitted at the same instant. The quota may be nil.
+// before returns how much fits into the limits that come before the one of a policy: requests that are charged
+// to an alternative come behind those that the limits before it have admitted at the same instant. The quota may be nil.
 func (q *quota) before(policy string) (units int) {
 	if q == nil {
 		return 0
@@ -160,14 +160,14 @@ func (q *quota) before(policy string) (units int) {
 	return units
 }
 
-// rowFrame is what a stream tells of one limit of a quota. Times are microseconds.
+// rowFrame is the news of one limit of a quota. Times are microseconds.
 type rowFrame struct {
 	Remaining int   `json:"remaining"`
 	Next      int64 `json:"next"`  // until Remaining grows, or a ban ends
 	Reset     int64 `json:"reset"` // until all is as good as new
 }
 
-// quotaFrame is what a stream tells of one quota.
+// quotaFrame is the news of one quota.
 type quotaFrame struct {
 	Name    string     `json:"name"`
 	Rows    []rowFrame `json:"rows,omitempty"`

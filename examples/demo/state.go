@@ -7,12 +7,12 @@ import (
 	"github.com/weir-go/ratelimit/core"
 )
 
-// state is what a picture is drawn from. Times are microseconds.
+// state has the numbers of a picture. Times are microseconds.
 //
 // All of it follows from a [core.Decision] and the limit's own numbers, but for two
 // things that a Decision does not tell: the instants between the oldest and the
 // newest of a sliding log, and which share each of a sliding window's two counters
-// has. For these a [record] is kept of what the middleware has admitted.
+// has. For these a [record] is kept of the requests that the middleware has admitted.
 type state struct {
 	Remaining int   `json:"remaining"`
 	Next      int64 `json:"next"`  // until Remaining grows, or 0
@@ -48,7 +48,7 @@ func stateOf(decision *core.Decision, now time.Duration, kept *record) state {
 	}
 	switch limit.Algorithm() {
 	case "token-bucket", "leaky", "shaping", "gcra":
-		rate := limit.Rate() // what is used drains at this rate until nothing is
+		rate := limit.Rate() // the level drains at this rate down to 0
 		s.Level = float64(decision.ResetAfter) * float64(rate.Events) / float64(rate.Period)
 		s.Level = math.Min(s.Level, float64(limit.Capacity()))
 	case "sliding-log":
@@ -60,9 +60,9 @@ func stateOf(decision *core.Decision, now time.Duration, kept *record) state {
 	return s
 }
 
-// record is what the middleware has admitted lately on one card: for a sliding log
+// record has the requests that the middleware has admitted lately on one card: for a sliding log
 // the instants, for a sliding window how many in which window. It is bounded by the
-// limit, and knows only what [record.admit] is told.
+// limit, and knows the requests of [record.admit] alone.
 type record struct {
 	instants []time.Duration // on the page's clock, oldest first
 	windows  []window        // the last two at most

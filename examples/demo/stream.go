@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// pace is how often a stream tells what the pictures are drawn from.
+	// pace is how often a stream sends the state of the pictures.
 	pace = 50 * time.Millisecond
 	// calm is how often it does when nothing happens.
 	calm = time.Second
@@ -30,7 +30,7 @@ type frame struct {
 	Error   string       `json:"error,omitempty"` // why there are no states
 }
 
-// cardFrame is what a stream tells of one card.
+// cardFrame is the news of one card.
 type cardFrame struct {
 	Algorithm string     `json:"algorithm"`
 	State     *state     `json:"state,omitempty"`
@@ -48,7 +48,7 @@ type cardLimit struct {
 	Code     string `json:"code"`
 }
 
-// runFrame is what a stream tells of a comparison.
+// runFrame is the news of a comparison.
 type runFrame struct {
 	ID      int64   `json:"id"`
 	Title   string  `json:"title"`
@@ -63,7 +63,7 @@ type runFrame struct {
 	Problem string  `json:"problem,omitempty"`
 }
 
-// toldSoFar is what a stream has told already.
+// toldSoFar notes the news that a stream has sent already.
 type toldSoFar struct {
 	versions []int64          // of the cards' limits
 	quotas   map[string]int64 // the quotas' versions
@@ -75,8 +75,8 @@ type toldSoFar struct {
 	last     time.Duration
 }
 
-// stream tells a visitor, by Server-Sent Events and until he goes away, what the
-// limiter says about his cards.
+// stream sends a visitor the state of their cards, by Server-Sent Events,
+// until the browser goes away.
 func (p *page) stream(w http.ResponseWriter, r *http.Request) {
 	v, err := p.welcome(w, r, false)
 	if err != nil {
@@ -122,7 +122,7 @@ func (p *page) stream(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// frame returns what there is to tell a visitor now, or nil if that is nothing new.
+// frame returns the news for a visitor, or nil if there is none.
 // All states are those of one instant.
 func (p *page) frame(ctx context.Context, v *visitor, told *toldSoFar) *frame {
 	f := new(frame)
@@ -152,7 +152,7 @@ func (p *page) frame(ctx context.Context, v *visitor, told *toldSoFar) *frame {
 	for i, c := range v.cards {
 		card := &f.Cards[i]
 		card.Waiting = c.waiting
-		if err == nil && c.version == told.versions[i] { // or it is the state of what is no more
+		if err == nil && c.version == told.versions[i] { // or it is the state of an earlier limit
 			s := stateOf(&decisions[i], now, &c.kept)
 			card.State = &s
 			busy = busy || s.Reset > 0
@@ -177,7 +177,7 @@ func (p *page) frame(ctx context.Context, v *visitor, told *toldSoFar) *frame {
 	return f
 }
 
-// fill adds what is new to a frame, and reports whether there is anything. The
+// fill adds the news to a frame, and reports whether there is any. The
 // visitor is locked.
 func (t *toldSoFar) fill(f *frame, v *visitor) bool {
 	f.Cards = make([]cardFrame, len(v.cards))
@@ -223,7 +223,7 @@ func (t *toldSoFar) fill(f *frame, v *visitor) bool {
 	return true
 }
 
-// since returns the card's answers after so many of all, in the order of their decisions. The
+// since returns the card's answers after the one with a number, in the order of their decisions. The
 // visitor is locked.
 func (c *card) since(number int64) []answer {
 	var news []answer

@@ -14,7 +14,7 @@ import (
 	"github.com/weir-go/ratelimit/core"
 )
 
-// answer is what a request was answered, as the client has seen it, and beside that
+// answer is the answer to a request, as the client has seen it, and beside that
 // the decision's exact numbers. Times are microseconds.
 type answer struct {
 	Number     int64       `json:"number"`
@@ -27,10 +27,10 @@ type answer struct {
 	Sent       int64       `json:"sent"`  // on the page's clock
 	Took       int64       `json:"took"`
 	Status     int         `json:"status"` // 0 if there was no response
-	Line       string      `json:"line"`   // the status line, or what went wrong
+	Line       string      `json:"line"`   // the status line, or the error
 	Headers    [][2]string `json:"headers"`
 	Body       string      `json:"body"`
-	Decided    bool        `json:"decided"` // by the store: what stands below means something
+	Decided    bool        `json:"decided"` // by the store: the fields below have a meaning
 	Policy     string      `json:"policy"`
 	Remaining  int         `json:"remaining"`
 	RetryAfter int64       `json:"retryAfter"`
@@ -72,7 +72,7 @@ func (t *traffic) send(ctx context.Context, a *attempt, framework string, now fu
 	if err != nil {
 		return fail(err)
 	}
-	request.Host = localhost[0] // whatever address that is
+	request.Host = localhost[0] // for any address
 	request.Header.Set(attemptHeader, a.id)
 	request.AddCookie(&http.Cookie{Name: visitorCookie, Value: a.visitor.id})
 	response, err := t.client.Do(request)

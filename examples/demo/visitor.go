@@ -10,12 +10,12 @@ import (
 	"github.com/weir-go/ratelimit/core"
 )
 
-// What one visitor may have at once.
+// The bounds of one visitor.
 const (
 	mostStreams  = 4   // a browser has six connections to a host
-	mostInFlight = 300 // requests, those that wait their turn included
+	mostInFlight = 300 // requests, also those in a queue
 	mostAnswers  = 20  // on each card
-	mostPresses  = 100 // instants of his own requests, to be sent again
+	mostPresses  = 100 // instants of their own requests, to be sent again
 )
 
 var (
@@ -23,8 +23,8 @@ var (
 	errFull     = errors.New("the demo has as many visitors as it takes; come back in a moment")
 )
 
-// visitor is somebody who has the page open, with keys of his own. What changes
-// in it needs the lock.
+// visitor is a browser that has the page open, with keys of its own. Its fields
+// change under the lock.
 type visitor struct {
 	sync.Mutex
 
@@ -57,13 +57,13 @@ type card struct {
 
 	limit   core.Limit
 	version int64    // counts the limits it has had
-	kept    record   // what the middleware has admitted
+	kept    record   // the requests that the middleware has admitted
 	answers []answer // the last ones, oldest first
 	waiting int      // requests without an answer yet
 }
 
-// attempt is one request under way: whose it is, what it meets, and what the
-// middleware said about it.
+// attempt is one request in flight: its visitor, its limit, and the
+// middleware's decision.
 type attempt struct {
 	visitor *visitor
 	card    *card
@@ -74,7 +74,7 @@ type attempt struct {
 	press   int64          // which click it belongs to; 0: none of the cards'
 	of      int            // how many requests that click has sent to the card
 	decided *core.Decision // nil as long as the store has not answered
-	policy  string         // whose decision it is
+	policy  string         // that has decided
 	at      time.Duration  // when it was decided, by the page's clock
 	instant time.Duration  // the same by the store's, as far as the page's is behind it
 	counts  bool           // whether the card's picture is about it
@@ -135,8 +135,8 @@ func (v *visitor) limits() []core.Limit {
 }
 
 // forget makes the cards as they were at first, with their limits, and gives up the requests that
-// still wait. Their answers are nobody's any more. It returns the limits to reset: those that the
-// cards had, and those that they have now.
+// still wait. Their answers are discarded. It returns the limits to reset: the cards' earlier and
+// present ones.
 func (v *visitor) forget() []core.Limit {
 	v.Lock()
 	defer v.Unlock()
@@ -189,7 +189,7 @@ func (v *visitor) remember(at time.Duration, count int) {
 	}
 }
 
-// visitors are those whom the page knows: so many at the most, and so many from one address.
+// visitors are the visitors that the page knows: a bounded number, in all and from one address.
 type visitors struct {
 	sync.Mutex
 
@@ -211,12 +211,12 @@ func (s *visitors) find(id string, now time.Duration) *visitor {
 	return v
 }
 
-// absence is how long a visitor has been away whose place a stream may take: one who has just opened the page has not.
+// absence is how long a visitor has to be away before a new stream may take their place.
 const absence = 10 * time.Second
 
-// admit makes a visitor. Where there is no room, the one who has been away longest is forgotten. If nobody is away, one who
-// opens the page takes the place of a visitor from the same address, or from the address that has most, whose streams end. So whoever
-// opens many locks nobody else out.
+// admit makes a visitor. If there is no room, the visitor who has been away longest is forgotten. If none is away, the new one
+// takes the place of a visitor from the same address, or from the address with the most visitors, and the streams of that one end. So a
+// client that opens many pages locks no other out.
 func (s *visitors) admit(ctx context.Context, now time.Duration, client string, opensPage bool) (*visitor, error) {
 	s.Lock()
 	defer s.Unlock()

@@ -1,6 +1,6 @@
 // Echo is a small server on echo v4 with two groups: each address gets 10 requests at once and
 // then one a second below /catalog, and each user 3 a minute below /account. An error handler of
-// the server's own answers what the limits deny.
+// the server's own answers denied requests.
 //
 //	go run ./examples/echo                                     # counts in memory
 //	REDIS_URL=redis://localhost:6379 go run ./examples/echo    # counts for a whole fleet

@@ -8,8 +8,8 @@
 //   - it is streamed to the client and kept as a file. A server that has lost its place, and does not know it
 //     yet, cannot write into the file of the export that came after: the storage refuses it by its token;
 //   - it stops when its client goes away, or its place is lost;
-//   - while Redis is away, nobody exports: 503;
-//   - at the end, exports in progress are finished, and those that wait are answered with 503.
+//   - while Redis is away, exports are closed: 503;
+//   - at the end, exports in progress are finished, and waiting ones are answered with 503.
 //
 // To try it, begin three exports, each in a terminal of its own:
 //
@@ -91,7 +91,7 @@ func run(ctx context.Context, api *api, listener net.Listener) error {
 	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
 	defer cancel()
 	if err := server.Shutdown(ending); err != nil {
-		return errors.Join(err, server.Close()) // ends the contexts of what is left
+		return errors.Join(err, server.Close()) // ends the contexts of the rest
 	}
 	return nil
 }
@@ -104,7 +104,7 @@ type api struct {
 	files   storage
 }
 
-// handler returns what the public sees. When the context ends, nobody waits for a place any more.
+// handler returns the public handler. When the context ends, no request waits for a place any more.
 func (a *api) handler(stopping context.Context) http.Handler {
 	limit := ratelimit.New(a.limiter,
 		ratelimit.Options{Draining: stopping, OnError: guard.FailClosed},
@@ -152,7 +152,7 @@ func send(w http.ResponseWriter, row string) error {
 	return stream.Flush()
 }
 
-// What follows stands for your own storage, database and sessions.
+// The rest stands for your own storage, database and sessions.
 
 // storage keeps files, and for each the greatest token that it has seen.
 type storage struct {

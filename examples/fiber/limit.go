@@ -17,7 +17,7 @@ import (
 )
 
 // limit returns a handler of Fiber's that lets a request go on to the handlers behind it if the policies of a Guard allow it. It is the whole
-// adapter: copy it, with what is below.
+// adapter: copy the file.
 //
 // Fiber uses the memory of a request again for the next one, so everything that a policy may keep of it is copied. Fiber does not tell when
 // a client has left: a request waits for its turn, or for a place, all the same.
@@ -50,7 +50,7 @@ func limit(g *guard.Guard) fiber.Handler {
 				}
 				return fiber.StatusInternalServerError
 			}
-			noticed.WriteHeader(c.Response().StatusCode()) // for those who settle by it
+			noticed.WriteHeader(c.Response().StatusCode()) // for settlements by status
 			_, _ = noticed.Write(c.Response().Body())
 			return 0
 		})
@@ -84,13 +84,13 @@ func requestOf(ctx context.Context, c fiber.Ctx) (*http.Request, error) {
 	return r.WithContext(ctx), nil
 }
 
-// matched is what Fiber's router has found. It implements keyfuncs.Matched.
+// matched is the route that Fiber's router has found. It implements keyfuncs.Matched.
 type matched struct {
 	route  string
 	values map[string]string
 }
 
-// matchedBy returns what the router has found, with the values of the path decoded: /items/%37 is the same item as /items/7. In app.Use it
+// matchedBy returns the route that the router has found, with the values of the path decoded: /items/%37 is the same item as /items/7. In app.Use it
 // knows the pattern of that Use alone, so limits by route go in front of a route's own handler.
 func matchedBy(c fiber.Ctx) matched {
 	m := matched{keyfuncs.RouteFromColons(c.Route().Path), make(map[string]string)}

@@ -1,5 +1,5 @@
 // Gin is a small server on gin. Each address gets 20 requests at once and then two a second,
-// and each user 3 orders a minute, whatever their address.
+// and each user 3 orders a minute, from all addresses together.
 //
 //	go run ./examples/gin                                     # counts in memory
 //	REDIS_URL=redis://localhost:6379 go run ./examples/gin    # counts for a whole fleet

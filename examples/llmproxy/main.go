@@ -2,17 +2,17 @@
 //
 //   - to 20 requests and 2,000 tokens a minute, 2 streams at once, and 50,000 tokens a month, all
 //     decided in one round trip;
-//   - a request reserves what answers of its model have lately taken, in proportion to its max_tokens;
+//   - a request reserves as much as answers of its model have lately cost, in proportion to its max_tokens;
 //   - the answer is streamed (server-sent events). It reserves more as it goes, and is cut where a budget
 //     ends, with an error as its last event;
-//   - it pays what it has really cost: what the model says or, if the client leaves or the model breaks
-//     off, the prompt and what was streamed. A comment before its end tells what is left;
+//   - it is charged its real cost: the tokens that the model counts or, if the client leaves or the model breaks
+//     off, the prompt and the streamed tokens. A comment before its end tells the remaining ones;
 //   - the prompt is paid as soon as the model is sent it, also by a client that leaves before the first word;
 //   - a request that the model refuses, or that does not reach it, costs no tokens;
-//   - if this process dies, what its streams had reserved of a minute's tokens is back five minutes later. Of the
+//   - if this process dies, the tokens that its streams had reserved of a minute are back five minutes later. Of the
 //     month it stays paid, since the model was paid, too;
 //   - at the end, streams in flight may go on for half a minute; then they are cut, and pay for
-//     what was streamed.
+//     the streamed tokens.
 //
 // The model is in this program, too. It speaks as OpenAI's chat completions do, says as many
 // words as it may, and breaks off if it is called "broken".
@@ -24,7 +24,7 @@
 //	curl -iN localhost:8080/v1/chat/completions -H 'Authorization: Bearer key-of-alice' \
 //		-d '{"model": "parrot", "max_tokens": 300, "messages": [{"role": "user", "content": "Hello"}]}'
 //
-// Interrupt it in the middle, ask again, and see by RateLimit what is left.
+// Interrupt it in the middle, ask again, and read the remaining tokens in RateLimit.
 package main
 
 import (
@@ -93,7 +93,7 @@ func main() {
 	if err := serve(ctx, listener, newProxy(limiter, estimate.New(estimate.Options{}), target, os.Getenv("MODEL_KEY")), patience); err != nil {
 		log.Print(err)
 	}
-	_ = limiter.Close() // settles what is still reserved
+	_ = limiter.Close() // settles open reservations
 }
 
 func listen(addr string) net.Listener {
@@ -129,10 +129,10 @@ func serve(ctx context.Context, listener net.Listener, handler http.Handler, pat
 	return server.Shutdown(ending)
 }
 
-// newProxy returns what the users see: who is asking, and what, then the limits, then the model.
+// newProxy returns the handler for users: it reads the user and the request, then come the limits, then the model.
 func newProxy(limiter *core.Limiter, answers *estimate.Estimate, model *url.URL, key string) http.Handler {
 	user := keyfuncs.User(func(r *http.Request) string { return exchangeOf(r).user })
-	limit := ratelimit.New(limiter, ratelimit.Options{OnError: guard.FailClosed}, // what nobody counts, we would pay
+	limit := ratelimit.New(limiter, ratelimit.Options{OnError: guard.FailClosed}, // uncounted tokens would be ours to pay
 		ratelimit.Policy{Limit: requests, By: user},
 		ratelimit.Policy{Limit: streams, By: user, Queue: ratelimit.QueuePolicy{MaxWait: time.Second}},
 		ratelimit.Policy{
@@ -180,7 +180,7 @@ func newProxy(limiter *core.Limiter, answers *estimate.Estimate, model *url.URL,
 	return mux
 }
 
-// exchange is what is known of a request. The limits read it.
+// exchange has the user and the costs of a request. The limits read it.
 type exchange struct {
 	user  string
 	body  []byte // for the model
@@ -194,7 +194,7 @@ type exchange struct {
 	ended     bool
 }
 
-// spend tells the limits that so many tokens are spent until now.
+// spend tells the limits how many tokens are spent until now.
 func (x *exchange) spend(r *http.Request, tokens int) {
 	guard.Spend(r.Context(), tokens-x.spent)
 	x.spent = tokens
@@ -208,7 +208,7 @@ func (x *exchange) estimated(answers *estimate.Estimate) int {
 	return x.cost
 }
 
-// within ends requests that take longer: what they have reserved for a time is settled before.
+// within ends requests that take longer: reservations that end by time are settled before.
 func within(longest time.Duration, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), longest)
@@ -224,7 +224,7 @@ func exchangeOf(r *http.Request) *exchange {
 	return x
 }
 
-// completion is what the model is asked. What a client sends besides is not passed on, since it
+// completion is the request to the model. Other fields of a client are not passed on, since they
 // may cost more, as "n" does.
 type completion struct {
 	Model     string          `json:"model"`
@@ -239,7 +239,7 @@ type completion struct {
 // users stands for your own users, by their keys.
 var users = map[string]string{"key-of-alice": "alice", "key-of-bob": "bob"}
 
-// read finds out who is asking, and what it may cost.
+// read finds the user of a request, and its greatest cost.
 func read(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		key, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
@@ -278,7 +278,7 @@ type meter struct {
 	reserved int    // tokens
 	line     []byte // the beginning of one
 	out      bytes.Buffer
-	err      error // after what is in out
+	err      error // after the bytes in out
 }
 
 // Read reads whole lines.
@@ -307,7 +307,7 @@ func (m *meter) Read(p []byte) (int, error) {
 
 var errCut = errors.New("the stream was cut")
 
-// pass hands a line on. It takes each piece of the answer for a token, until the model says at the end what there were.
+// pass hands a line on. It takes each piece of the answer for a token, until the model tells their number at the end.
 func (m *meter) pass(line []byte) {
 	data, ok := bytes.CutPrefix(line, []byte("data: "))
 	var event struct {
@@ -356,7 +356,7 @@ func (m *meter) grow() bool {
 	return false
 }
 
-// tellLeft settles the request, and tells in a comment what is left.
+// tellLeft settles the request, and tells the remaining tokens in a comment.
 func (m *meter) tellLeft() {
 	for _, outcome := range guard.Settle(m.request.Context()) {
 		if outcome.Unit == "tokens" {

@@ -10,7 +10,7 @@
 //
 // Strikes count by user and address together, so that a guesser does not lock the user out, nor the others who share
 // the address. A login that succeeds forgives them. A second ban by the address alone takes more strikes, and forgives none: for
-// those who try many users. Locally it never applies, since a peer of a private network may be a proxy.
+// guessers who try many users. Locally it never applies, since a peer of a private network may be a proxy.
 //
 // A strike is made when the answer is known. So logins in progress are limited, too, by the same keys: of 500 guesses at
 // once, two are judged, and no more than five and two before the ban.
@@ -39,7 +39,7 @@ import (
 	ratelimit "github.com/weir-go/ratelimit/nethttp"
 )
 
-// The bans of this service, and how many logins may be in progress at once beside them. Anybody else who uses their names
+// The bans of this service, and how many logins may be in progress at once beside them. Another program that uses their names
 // shares them.
 var (
 	guessing = core.Ban{Strikes: core.SlidingLog(5, 10*time.Minute), First: time.Minute}.Named("guessing")
@@ -48,7 +48,7 @@ var (
 	sprays   = core.Concurrent(10, 30*time.Second).Named("sprays")
 )
 
-// longestForm is how many bytes of a form are read, whoever sends it.
+// longestForm is how many bytes of a form are read.
 const longestForm = 4 << 10
 
 func main() {
@@ -79,7 +79,7 @@ func main() {
 	_ = limiter.Close()
 }
 
-// newServer returns a server that waits for nobody for long.
+// newServer returns a server that does not wait long for a client.
 func newServer(addr string, handler http.Handler) *http.Server {
 	return &http.Server{
 		Addr:              addr,
@@ -97,7 +97,7 @@ var byAddress = keyfuncs.RemoteIP
 
 func newHandler(limiter *core.Limiter, isRight func(user, password string) bool) http.Handler {
 	byUser := keyfuncs.Join(byAddress, keyfuncs.User(func(r *http.Request) string { return r.PostForm.Get("user") }))
-	limit := ratelimit.New(limiter, ratelimit.Options{OnError: guard.FailClosed}, // nobody guesses while the store is away
+	limit := ratelimit.New(limiter, ratelimit.Options{OnError: guard.FailClosed}, // no login while the store is away
 		ratelimit.Policy{Ban: ratelimit.BanPolicy{Ban: guessing, Strike: wrongPasswordsOfUser}, By: byUser},
 		ratelimit.Policy{Limit: guesses, By: byUser},
 		ratelimit.Policy{Ban: ratelimit.BanPolicy{Ban: spraying, Strike: wrongPasswords}, By: byAddress},
@@ -135,7 +135,7 @@ func readForm(next http.Handler) http.Handler {
 	})
 }
 
-// wrongPasswords is a strike for each of them. A right one forgives none: whoever has an account could clear the strikes of
+// wrongPasswords is a strike for each of them. A right one forgives none: a guesser with an account could clear the strikes of
 // their address with it, and go on guessing at others.
 func wrongPasswords(_ *http.Request, served ratelimit.Served) int {
 	if served.Status == http.StatusUnauthorized {
@@ -153,7 +153,7 @@ func wrongPasswordsOfUser(r *http.Request, served ratelimit.Served) int {
 	return wrongPasswords(r, served)
 }
 
-// What follows stands for your own accounts.
+// The rest stands for your own accounts.
 
 var passwords = map[string]string{"alice": "secret", "bob": "secret"}
 
@@ -163,7 +163,7 @@ func isRight(user, password string) bool {
 	return subtle.ConstantTimeCompare([]byte(password), []byte(right)) == 1 && known
 }
 
-// newAdmin returns a handler for those who run the service: keep it from everybody else. It answers on this machine alone; from
+// newAdmin returns a handler for the operators of the service: keep it from everyone else. It answers on this machine alone; from
 // elsewhere, come through ssh -L.
 func newAdmin(limiter *core.Limiter) http.Handler {
 	mux := http.NewServeMux()
@@ -203,7 +203,7 @@ func writeBans(ctx context.Context, w io.Writer, limiter *core.Limiter, ban core
 	}
 }
 
-// local serves requests that name this machine itself. A page of another site whose name is made to lead here names that
+// local serves requests that name this machine itself. A page of another site with a name that is made to lead here names that
 // site, and to the browser it is of one origin with the console.
 func local(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -94,7 +94,7 @@ func TestNoCrowdOfGuessesGoesAroundTheBan(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	redis, err := core.Open(redistest.Start(t).URL())
+	redis, err := core.Open(redistest.Start(t).URL(), core.WithBudget(time.Minute))
 	if err != nil {
 		t.Fatal(err)
 	}

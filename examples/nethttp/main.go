@@ -8,7 +8,7 @@
 //	for i in $(seq 4); do curl -i -u alice:secret -X POST localhost:8080/orders; done
 //
 // A limit around the mux itself knows the pattern that a request is going to match, so items
-// and search have a limit each, whatever the path says. A limit by user stands behind the
+// and search have a limit each, for all their paths. A limit by user stands behind the
 // authentication.
 package main
 

@@ -17,9 +17,9 @@ const (
 	clients = 20
 )
 
-// load sends about so many requests a second to the service, until its context ends: as
+// load sends about the given number of requests a second to the service, until its context ends: as
 // twenty clients, of which one sends far more than it may, and one worker that waits for
-// its turn with somebody else's API.
+// its turn with a partner's API.
 func (s *service) load(ctx context.Context, url string, perSecond int) {
 	transport := &http.Transport{MaxIdleConnsPerHost: senders}
 	defer transport.CloseIdleConnections()

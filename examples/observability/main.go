@@ -1,4 +1,4 @@
-// Observability is a server whose limits can be watched: on an address of its own, for operators alone, it serves its
+// Observability is a server with limits that can be watched: on an address of its own, for operators alone, it serves its
 // metrics to Prometheus at /metrics, through OpenTelemetry, and the keys that are denied most at /offenders. With -load it
 // sends requests to itself.
 //
@@ -80,7 +80,7 @@ func (s *service) run(ctx context.Context, addr, consoleAddr string, perSecond i
 	return api.Shutdown(ending)
 }
 
-// newServer returns a server that waits for nobody for long.
+// newServer returns a server that does not wait long for a client.
 func newServer(handler http.Handler) *http.Server {
 	return &http.Server{
 		Handler:           handler,

@@ -21,10 +21,10 @@ import (
 	"github.com/weir-go/ratelimit/telemetry/offenders"
 )
 
-// service is a small API, and what watches it.
+// service is a small API, and its metrics.
 type service struct {
 	api      http.Handler
-	console  http.Handler // what only the operators may see: metrics, and whose requests are denied
+	console  http.Handler // for operators alone: metrics, and the clients that are denied
 	limiter  *core.Limiter
 	provider *metric.MeterProvider
 }
@@ -69,7 +69,7 @@ func newService(url string) (*service, error) {
 	return s, nil
 }
 
-// open returns a limiter whose every part is traced.
+// open returns a limiter with every part traced.
 func open(url string, trace core.Option) (*core.Limiter, error) {
 	store, err := core.OpenStore(url, trace)
 	if err != nil {

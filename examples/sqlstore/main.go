@@ -3,8 +3,8 @@
 //	go run . # in a SQLite file, with a C compiler, since SQLite is written in C
 //	DATABASE_URL=postgres://localhost/shop go run .
 //
-// The table is the whole store: core.NewTableStore decides, and the database sees to it that nobody else
-// reads or writes the same rows meanwhile. Take sqlite.go or postgres.go along.
+// The table is the whole store: core.NewTableStore decides, and the database sees to it that no other
+// transaction reads or writes the same rows meanwhile. Take sqlite.go or postgres.go along.
 package main
 
 import (

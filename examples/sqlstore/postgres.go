@@ -25,7 +25,7 @@ type postgres struct {
 	now func() time.Time // for tests; nil: the server's clock, which all processes share
 }
 
-// Update implements core.Table. What PostgreSQL has rolled back and asks to repeat is repeated.
+// Update implements core.Table. A transaction that PostgreSQL has rolled back and asks to repeat is repeated.
 func (p postgres) Update(ctx context.Context, keys []string, change func(time.Time, []core.Row)) error {
 	const tries = 10
 	for try := 1; ; try++ {
@@ -44,7 +44,7 @@ func repeatable(err error) bool {
 }
 
 func (p postgres) update(ctx context.Context, keys []string, change func(time.Time, []core.Row)) error {
-	// Each statement has to see what others have committed before it: that is no matter of the database's default.
+	// Each statement has to see the commits before it: the database's default may be another.
 	tx, err := p.db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
 	if err != nil {
 		return notDone(err)

@@ -2,9 +2,9 @@
 // processes:
 //
 //   - four workers share a queue, and each call waits until it is its turn in the whole fleet;
-//   - a call whose turn is more than ten seconds away is not made, and tried again later;
+//   - a call that would wait more than ten seconds is not made, and tried again later;
 //   - when the partner says Retry-After, every worker of every process holds back;
-//   - while Redis is away no call is made, since nobody would know how many there are;
+//   - while Redis is away no call is made, since no process would know how many there are;
 //   - at the end, calls in flight are finished, and no new order is begun.
 //
 // The partner is in this program, too. Every tenth call finds it overloaded.
@@ -70,13 +70,13 @@ func main() {
 	_ = limiter.Close()
 }
 
-// newClient returns a client whose calls keep the partner's limit. A bucket of one has them leave at
-// an even pace, which suits whatever way the partner has to count.
+// newClient returns a client that keeps the partner's limit. A bucket of one has them leave at
+// an even pace, which suits every algorithm of the partner.
 func newClient(limiter *core.Limiter) *http.Client {
 	return &http.Client{
 		Timeout: longestCall,
 		Transport: outbound.New(limiter, core.Leaky(1, core.PerSecond(5)).Named("partner"), outbound.Options{
-			By:          func(*http.Request) string { return "partner" }, // whatever host name this process knows it by
+			By:          func(*http.Request) string { return "partner" }, // for all its host names
 			LongestWait: longestWait,
 			OnError:     outbound.FailClosed,
 			Observe:     func(_ *http.Request, err error) { log.Print("the limit cannot be checked: ", core.FailureOf(err)) },
@@ -100,7 +100,7 @@ func orders(ctx context.Context) <-chan string {
 	return queue
 }
 
-// work ships what comes out of a queue until that is closed. When the context ends, the calls in
+// work ships the orders of a queue until that is closed. When the context ends, the calls in
 // flight still have some time to end.
 func work(ctx context.Context, client *http.Client, partner string, queue <-chan string) {
 	calling, cut := context.WithCancel(context.WithoutCancel(ctx))
@@ -130,7 +130,7 @@ func work(ctx context.Context, client *http.Client, partner string, queue <-chan
 }
 
 // ship makes one call. Its error says why the order may have to be shipped again; the partner knows
-// by the Idempotency-Key what it has shipped already.
+// by the Idempotency-Key which orders it has shipped already.
 func ship(ctx context.Context, client *http.Client, partner, order string) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, partner+"/shipments", nil)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/weir-go/ratelimit/keyfuncs"
 )
 
-// Adapter is an adapter of guard for one framework, whose middleware has the type M. FromGuard and Serve are required; all else may be left out.
+// Adapter is an adapter of guard for one framework with middleware of the type M. FromGuard and Serve are required; all else may be left out.
 type Adapter[M any] struct {
 	// FromGuard returns the middleware of a Guard: it decides by [guard.Guard.Decide], writes the header of the verdict, and
 	// answers with its Denial or serves with its Serve. It panics if the Guard is nil.
@@ -22,7 +22,7 @@ type Adapter[M any] struct {
 	// Without are the features that the framework has not. Cases that need them are skipped. None by default.
 	Without Features
 
-	// Constructors are the package's own, or nil. The cases make middlewares with those that are given, and the others of FromGuard.
+	// Constructors are the package's own, or nil. The cases make middleware with the given ones, and otherwise with FromGuard.
 	Constructors Constructors[M]
 
 	// CatchAll is the route of paths below /files/, as the framework's own syntax allows it to be written: /files/{rest...} by default.
@@ -36,7 +36,7 @@ type Adapter[M any] struct {
 	// has met no middleware of the package.
 	UserValue func(*http.Request) any
 
-	// ClientIP is the key of what the framework takes for the client's address, or nil if it has no such notion.
+	// ClientIP is the key of the client's address as the framework knows it, or nil if it has no such notion.
 	ClientIP func(...keyfuncs.Trust) keyfuncs.Func
 	// ClientIPDiffers are the keys that ClientIP gives where the framework differs from the others, by the name of the row that fails.
 	ClientIPDiffers map[string]string
@@ -44,7 +44,7 @@ type Adapter[M any] struct {
 	// Play builds the handler of a scene with the framework. If it is nil, cases about answers of middlewares around the limiter, and of
 	// panics and errors that handlers leave behind, are skipped.
 	Play func(Scene[M]) http.Handler
-	// Answered says what the limiter can see of the answers that others give in a scene.
+	// Answered says how much the limiter can see of the answers that others give in a scene.
 	Answered Answered
 
 	// Redis starts an empty Redis server for one test, and returns its URL, redis://host:port. If it is nil, cases that count in Redis are
@@ -66,7 +66,7 @@ type Constructors[M any] struct {
 	Concurrent    func(l *core.Limiter, n int, lease time.Duration, by ...keyfuncs.Func) M
 }
 
-// Answered says what a limiter can see of answers that are given further out.
+// Answered says how much a limiter can see of answers that are given further out.
 type Answered struct {
 	// LeavesErrors says that handlers of the framework leave errors to be answered.
 	LeavesErrors bool
@@ -78,7 +78,7 @@ type Answered struct {
 	Sees func(outside Outside, restores, panicked bool) bool
 }
 
-// Site is what an adapter's Serve has to build: GET, HEAD and OPTIONS of
+// Site describes the site that an adapter's Serve has to build: GET, HEAD and OPTIONS of
 //
 //	/             nothing else than that
 //	/items/{id}
@@ -89,11 +89,11 @@ type Answered struct {
 type Site[M any] struct {
 	// Before runs first, with the framework's own response writer.
 	Before func(http.ResponseWriter)
-	// User is what authentication puts into the framework's context before any
+	// User is the user that authentication puts into the framework's context before any
 	// limiter runs, where Adapter.User finds it. It may be nil.
 	User any
-	// Proxies are what the framework's own notion of a client's address has to trust,
-	// and nobody else.
+	// Proxies are the only peers that the framework's own notion of a client's address
+	// has to trust.
 	Proxies []string
 	// Around are the limiters of the whole site, the outermost first.
 	Around []M
@@ -139,7 +139,7 @@ type suite struct {
 	without        Features
 }
 
-// Run runs the suite: each case is a subtest, named after what it claims.
+// Run runs the suite: each case is a subtest, named after its claim.
 func Run[M any](t *testing.T, adapter Adapter[M]) {
 	if adapter.FromGuard == nil || adapter.Serve == nil {
 		t.Fatal("guardtest: the adapter has no FromGuard or no Serve: both are needed")

@@ -163,7 +163,7 @@ Retry-After: 60
 	f.expectRan(1)
 }
 
-// preflight is what a browser asks before it sends a request of another site's page.
+// preflight is the request of a browser before it sends one of another site's page.
 func preflight(lines ...string) *http.Request {
 	return ask(http.MethodOptions, "/items/7", append([]string{"Origin: https://app.example", "Access-Control-Request-Method: POST"}, lines...)...)
 }

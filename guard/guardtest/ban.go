@@ -48,7 +48,7 @@ func unauthorized(_ *http.Request, s guard.Served) int {
 	return 0
 }
 
-// login answers 200 to whoever knows the password, and otherwise 401.
+// login answers 200 to a client that knows the password, and otherwise 401.
 func (f *fixture) login(w http.ResponseWriter, r *http.Request) {
 	f.ran++
 	status := http.StatusUnauthorized
@@ -249,7 +249,7 @@ func testOwnProxy(t *testing.T, s *suite) {
 }
 
 func testTrustedIsNeverBanned(t *testing.T, s *suite) {
-	const lb, edge = "10.0.0.7", "198.51.100.1:1" // of which nobody can see that it is a proxy
+	const lb, edge = "10.0.0.7", "198.51.100.1:1" // a proxy that looks like a client
 	prefixes := []string{"10.0.0.0/8", "198.51.100.0/24"}
 	by := map[string]keyfuncs.Func{
 		"X-Forwarded-For": keyfuncs.IP(keyfuncs.TrustedProxies(prefixes...)),
@@ -309,10 +309,10 @@ func testTrustedIsNeverBanned(t *testing.T, s *suite) {
 	}
 }
 
-// judges is a login that takes its time: it answers nobody before a crowd has been decided about.
+// judges is a login that takes its time: it answers no client before a crowd has been decided about.
 type judges struct {
 	judged  atomic.Int64
-	decided sync.WaitGroup // those who are inside, and those who are denied
+	decided sync.WaitGroup // clients inside, and clients that are denied
 	leaves  bool           // the answer is left to others
 }
 

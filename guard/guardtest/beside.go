@@ -25,7 +25,7 @@ type held struct {
 
 	proceed chan struct{}
 	asked   atomic.Int64
-	wanted  atomic.Int64 // settlements that want to know what is left
+	wanted  atomic.Int64 // settlements that ask for the remaining units
 	settled atomic.Int64
 }
 

@@ -78,8 +78,8 @@ Request cannot be satisfied as assigned quota has been exceeded
 	}
 }
 
-// sayOfThePage sets what outer code may say of a page before it is served. The
-// encoding is that of who compresses whatever is written, so it stays.
+// sayOfThePage sets the fields that outer code may set for a page before it is served. The
+// encoding belongs to a middleware that compresses every response, so it stays.
 func sayOfThePage(w http.ResponseWriter) {
 	h := w.Header()
 	h.Set("Cache-Control", "public, max-age=3600")
@@ -155,7 +155,7 @@ Vary: Origin
 }
 
 // Fields for some caches take the place of Cache-Control there (RFC 9213). None of
-// them stays on a denial, whatever its status and however it is spelled.
+// them stays on a denial of any status, in any spelling.
 func testTargetedCaches(t *testing.T, s *suite) {
 	targeted := []string{
 		"CDN-Cache-Control", "Cloudflare-CDN-Cache-Control", "Vercel-CDN-Cache-Control", "Netlify-CDN-Cache-Control",

@@ -9,12 +9,13 @@
 //		})
 //	}
 //
-// Each case is a subtest, named after what it claims. It sends requests through the framework, and compares all that a client sees, byte
-// for byte, what an observer is told, and what a store is asked. Some cases count time, or set the environment: the suite runs in sequence, and
+// Each case is a subtest, named after its claim. It sends requests through the framework, and compares all that a client sees, byte
+// for byte, the events of an observer, and the calls to a store. Some cases count time, or set the environment: the suite runs in sequence, and
 // takes some seconds.
 //
-// What the framework cannot do is said by [Adapter].Without, and what the package has besides by the other fields of [Adapter]. Cases about the
-// rest are skipped, with the reason: look at them by go test -v. Say no more than that: a case that is skipped proves nothing.
+// [Adapter].Without names the features that the framework lacks, and the other fields of [Adapter] are the optional parts of the package.
+// Cases about missing parts are skipped, with the reason: look at them by go test -v. Leave out as little as possible: a case that is
+// skipped proves nothing.
 //
 // The package imports testing and others that belong in no program: import it in tests.
 package guardtest

@@ -175,7 +175,7 @@ func testFallbackShaping(t *testing.T, s *suite) {
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, cancel)
 		send(h, ask(http.MethodGet, "/").WithContext(ctx))
-		synctest.Wait() // what was charged is given back beside those who leave
+		synctest.Wait() // the charged units are given back beside clients who leave
 		f.expectRan(1)
 		start := time.Now()
 		expectStatus(t, "in the place of who has left", h, ask(http.MethodGet, "/"), http.StatusOK)

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Features are what a framework may be without: see Adapter.Without. Combine them by |.
+// Features are the features that a framework may lack: see Adapter.Without. Combine them by |.
 type Features uint
 
 // The features. A framework of net/http has all of them.
@@ -18,15 +18,15 @@ const (
 	HTTP2
 	// Hijacking: a handler, and [guard.Options].Denied, may take the connection over, by [http.Hijacker].
 	Hijacking
-	// Streaming: what a handler writes is noticed, and can be sent, while it runs; so can informational responses.
+	// Streaming: the writes of a handler are noticed, and can be sent, while it runs; so can informational responses.
 	Streaming
 	// StreamedBodies: the body of a request is read from the connection when the limiter, or the handler, reads it.
 	StreamedBodies
 	// RouteAround: a limiter around a whole site knows the route and the values of the path, as the router has found them.
 	RouteAround
-	// AnyMethod: requests with methods that nobody has heard of come to a limiter around a site, too.
+	// AnyMethod: requests with unknown methods come to a limiter around a site, too.
 	AnyMethod
-	// AnyCase: a response may have fields whose names are not in canonical case.
+	// AnyCase: a response may have fields with names that are not in canonical case.
 	AnyCase
 )
 

@@ -33,8 +33,8 @@ type store struct {
 
 	failure  error
 	calls    [][]core.Check
-	settling sync.Mutex // what is settled beside a response is on another goroutine
-	settled  [][]int    // what each call to settle was told, by check
+	settling sync.Mutex // settlements beside a response are on another goroutine
+	settled  [][]int    // the real costs of each call to settle, by check
 }
 
 func (s *store) Decide(ctx context.Context, calls []core.Call) (answered int, err error) {
@@ -47,7 +47,7 @@ func (s *store) Decide(ctx context.Context, calls []core.Call) (answered int, er
 	return s.Store.Decide(ctx, calls)
 }
 
-// fixture is what a case needs besides the adapter.
+// fixture has the store, the clock and the observer of a case.
 type fixture struct {
 	*suite
 
@@ -70,12 +70,12 @@ func (f *fixture) options() guard.Options {
 	return guard.Options{Observe: func(e guard.Event) { f.events = append(f.events, e) }}
 }
 
-// limited is a limiter of these policies, with default options, observed. The response waits for what is settled.
+// limited is a limiter of these policies, with default options, observed. The response waits for settlements.
 func (f *fixture) limited(policies ...guard.Policy) middleware {
 	return f.new(f.limiter, f.options(), settledFirst(policies)...)
 }
 
-// settledFirst are policies for whose settlement the response waits, so that a test finds it done.
+// settledFirst are policies that are settled before the response ends, so that a test finds it done.
 func settledFirst(policies []guard.Policy) []guard.Policy {
 	policies = slices.Clone(policies)
 	for i := range policies {
@@ -84,7 +84,7 @@ func settledFirst(policies []guard.Policy) []guard.Policy {
 	return policies
 }
 
-// handle is what the routes of a site run.
+// handle is the handler of a site's routes.
 func (f *fixture) handle(w http.ResponseWriter, _ *http.Request) {
 	f.ran++
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
@@ -109,7 +109,7 @@ func (f *fixture) expectRan(want int) {
 	}
 }
 
-// expectAsked wants the store to have been asked so many calls.
+// expectAsked wants the store to have had the given number of calls.
 func (f *fixture) expectAsked(want int) {
 	f.t.Helper()
 	if got := len(f.store.calls); got != want {

@@ -38,7 +38,7 @@ func (f *fixture) grows(ctx context.Context, total int, limits ...core.Limit) co
 	return d
 }
 
-// spentOf is a policy that reserves a cost under a limit, and pays what the handler has told.
+// spentOf is a policy that reserves a cost under a limit, and charges the cost that the handler has told.
 func spentOf(limit core.Limit, cost int) guard.Policy {
 	return guard.Policy{Limit: limit, By: keyfuncs.Global, Settle: guard.SettlePolicy{Cost: spent, First: true}, Cost: func(*http.Request) int { return cost }}
 }

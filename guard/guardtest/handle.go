@@ -33,7 +33,7 @@ func (f *fixture) swap(h *guard.Guard, policies ...guard.Policy) {
 	}
 }
 
-// hourly admits n requests in an hour, under one name whatever n is.
+// hourly admits n requests in an hour, under one name for all n.
 func hourly(n int) guard.Policy {
 	return guard.Policy{Limit: core.FixedWindow(n, time.Hour).Named("hourly")}
 }

@@ -97,8 +97,8 @@ Retry-After: 60
 // errUnreadable is an error of a key function.
 var errUnreadable = errors.New("unreadable")
 
-// denials has a site deny a request in each way, and calls check with what the hook was
-// told and what the client was answered.
+// denials has a site deny a request in each way, and calls check with the hook's denial
+// and the client's answer.
 func (s *suite) denials(t *testing.T, h hook, check func(want int, told *guard.Denial, answered *http.Response)) {
 	t.Helper()
 	for want, policy := range map[int]guard.Policy{
@@ -168,7 +168,7 @@ func testHookFacts(t *testing.T, s *suite) {
 }
 
 // Of several violated policies the longest wait is told, as exactly as it is known; and
-// of what no wait can help, that.
+// if no wait helps with one, that.
 func testHookNever(t *testing.T, s *suite) {
 	slow := guard.Policy{Limit: core.Leaky(1, core.Per(1, 1500*time.Millisecond)).Named("slow")}
 	fast := guard.Policy{Limit: core.Leaky(1, core.PerSecond(1)).Named("fast")}
@@ -237,7 +237,7 @@ func testHookGone(t *testing.T, s *suite) {
 	}
 }
 
-// Whoever takes the connection over has answered. net/http would complain of a status
+// A handler that takes the connection over has answered. net/http would complain of a status
 // that is written after that.
 func testHookHijack(t *testing.T, s *suite) {
 	s.need(t, Hijacking)

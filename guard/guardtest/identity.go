@@ -34,7 +34,7 @@ type identity struct {
 	proxies, own string
 	// hop, realIP and forwarded are the keys by the other models, where they matter.
 	hop, realIP, forwarded string
-	// advisories are those whose attack this is.
+	// advisories are the published ones about this attack.
 	advisories string
 }
 

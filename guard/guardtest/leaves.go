@@ -44,7 +44,7 @@ func form(user string, size int) (contentType string, body []byte) {
 	return w.FormDataContentType(), b.Bytes()
 }
 
-// temporaryFiles gives the test a directory for temporary files of its own, and returns what counts them.
+// temporaryFiles gives the test a directory for temporary files of its own, and returns a function that counts them.
 func temporaryFiles(t *testing.T) (count func() int) {
 	dir := t.TempDir()
 	t.Setenv("TMPDIR", dir)
@@ -293,7 +293,7 @@ func testTrailers(t *testing.T, s *suite) {
 	}
 }
 
-// counting is a body that goes on, and counts what is read of it.
+// counting is an endless body that counts the bytes read of it.
 type counting struct {
 	io.Reader
 

@@ -33,8 +33,8 @@ Content-Type: application/problem+json
 {"type":"about:blank","title":"Forbidden","status":403}
 `
 
-// expectListed wants the only event since the last one was looked at to say what a list has
-// decided.
+// expectListed wants the only event since the last one was looked at to name the decision of
+// a list.
 func (f *fixture) expectListed(want guard.Listed) {
 	f.t.Helper()
 	if e := f.event(); e.Listed != want || want != guard.Unlisted && len(e.Outcomes) > 0 {

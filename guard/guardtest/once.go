@@ -23,10 +23,10 @@ var onceCases = []testCase{
 	{"a request that is answered further out is settled by that, before the client reads it", testSettledByTheAnswer},
 }
 
-// Outside is what a middleware around the limiters does about what a handler leaves to it.
+// Outside says how a middleware around the limiters answers for a handler that has not.
 type Outside int
 
-// What a middleware around the limiters does.
+// The ways of a middleware around the limiters.
 const (
 	Nothing    Outside = iota
 	Swallows           // goes on as if there were no error
@@ -35,11 +35,11 @@ const (
 	Recovers           // answers a panic with 500, as the framework has it
 )
 
-// Scene is GET of / with a handler behind some limiters, and what is around those.
+// Scene is GET of / with a handler behind some limiters, and middleware around those.
 type Scene[M any] struct {
 	// Limiters are in front of the handler, the outermost first.
 	Limiters []M
-	// Outside is what the outermost middleware does. It leaves a response alone that has
+	// Outside is the way of the outermost middleware. It leaves a response alone that has
 	// begun.
 	Outside Outside
 	// Restores has another middleware, inside of that, which puts a writer of its own in
@@ -50,7 +50,7 @@ type Scene[M any] struct {
 	Handler http.HandlerFunc
 	Raw     bool
 	// Error is the status of the error that the handler leaves behind if it returns, or 0
-	// for none. A framework whose handlers leave no errors does not look at it.
+	// for none. A framework with handlers that leave no errors does not look at it.
 	Error int
 }
 
@@ -70,7 +70,7 @@ type scene struct {
 	error    int
 }
 
-// act is what a handler does.
+// act is the behaviour of a handler.
 type act struct {
 	name    string
 	do      http.HandlerFunc
@@ -120,7 +120,7 @@ func outlive(_ http.ResponseWriter, r *http.Request) {
 	go func() { <-r.Context().Done() }()
 }
 
-// settlements are what a limiter's policy was told to settle, and what was observed of it.
+// settlements are the settlements of a limiter's policy, as it was asked and as observed.
 type settlements struct {
 	mu     sync.Mutex
 	served []guard.Served
@@ -144,7 +144,7 @@ func (s *settlements) limiter(of *suite) middleware {
 	}}})
 }
 
-// told returns what the policy was told, and how often that was observed.
+// told returns the cost that the policy was given, and how often that was observed.
 func (s *settlements) told() ([]guard.Served, int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -156,7 +156,7 @@ type fataler interface {
 	Fatalf(format string, args ...any)
 }
 
-// await returns what was settled, as soon as it was.
+// await returns the settlement as soon as it is done.
 func (s *settlements) await(t fataler) guard.Served {
 	for deadline := time.Now().Add(30 * time.Second); ; runtime.Gosched() {
 		if served, events := s.told(); len(served) > 0 && events > 0 {

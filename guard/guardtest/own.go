@@ -158,7 +158,7 @@ func stripped(next http.Handler) http.Handler {
 	})
 }
 
-// anyKey is a key of a context that nobody knows.
+// anyKey is a key of a context that no package knows.
 type anyKey struct{}
 
 func testCopiesOnTheWay(t *testing.T, s *suite) {

@@ -122,7 +122,7 @@ func testPartialDenial(t *testing.T, s *suite) {
 
 func testFailureBitByBit(t *testing.T, s *suite) {
 	for name, c := range map[string]struct {
-		modes [2]guard.ErrorMode // of what is lost first and of what is lost then
+		modes [2]guard.ErrorMode // of the first loss and of the second
 		want  []int              // statuses, where the first two admit 2 and the third admits 3
 	}{
 		"fail open":                  {[2]guard.ErrorMode{guard.FailOpen, guard.FailOpen}, []int{200, 200, 200, 429}},

@@ -33,7 +33,7 @@ var placeCases = []testCase{
 	{"an observer that panics leaves no place behind", testObserverPanics},
 }
 
-// desk is a limit of n at once, whose state is one for all clients.
+// desk is a limit of n at once, with one state for all clients.
 func desk(n int) core.Limit { return core.Concurrent(n, 30*time.Second).Named("desk") }
 
 func deskPolicy(n int) guard.Policy { return guard.Policy{Limit: desk(n), By: keyfuncs.Global} }
@@ -49,7 +49,7 @@ func taken(t fataler, l *core.Limiter, limit core.Limit) int {
 
 var globalKey, _ = keyfuncs.Global(nil)
 
-// awaitTaken returns when so many places are taken.
+// awaitTaken returns when the given number of places is taken.
 func awaitTaken(t fataler, l *core.Limiter, limit core.Limit, want int) {
 	got := -1
 	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
@@ -288,7 +288,7 @@ func testFallbackPlaces(t *testing.T, s *suite) {
 	options := f.options()
 	options.OnError, options.Replicas = guard.Fallback, 2
 	policy := deskPolicy(4)
-	policy.Queue.MaxWait = time.Hour // nobody waits in the Fallback mode
+	policy.Queue.MaxWait = time.Hour // no request waits in the Fallback mode
 	entered, proceed := make(chan *core.Permit), make(chan struct{})
 	h := f.serve(site{around: []middleware{s.new(f.limiter, options, policy)}, handler: func(_ http.ResponseWriter, r *http.Request) {
 		entered <- guard.PermitFrom(r.Context())

@@ -61,7 +61,7 @@ func (s *releases) told() (places int, err error) {
 	return len(s.released), err
 }
 
-// await returns when so many places were given back.
+// await returns when the given number of places was given back.
 func (s *releases) await(t fataler, want int) {
 	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) {
 		places, err := s.told()

@@ -32,21 +32,21 @@ var placeWaitCases = []testCase{
 	{"a MaxWait that makes no sense is an error", testMaxWaitOfNonsense},
 }
 
-// desked is a site with places, in a bubble, whose handler stays inside for a second.
+// desked is a site with places, in a bubble. Its handler takes a second.
 type desked struct {
 	*fixture
 
 	handler http.Handler
 	start   time.Time
 	mu      sync.Mutex
-	served  []string // by whom, and when
+	served  []string // the names, and the instants
 	seen    map[string]guard.Event
 	group   sync.WaitGroup
 }
 
 func (s *suite) desked(t *testing.T, options guard.Options, policies ...guard.Policy) *desked {
 	d := &desked{fixture: s.fixture(t), start: time.Now(), seen: make(map[string]guard.Event)}
-	d.limiter = core.New(core.NewMemory()) // whose clock is the bubble's
+	d.limiter = core.New(core.NewMemory()) // on the bubble's clock
 	options.Observe = func(e guard.Event) {
 		d.mu.Lock()
 		defer d.mu.Unlock()
@@ -71,7 +71,7 @@ func (d *desked) ask(ctx context.Context, name string) (*http.Response, time.Dur
 	return response, time.Since(began)
 }
 
-// eventOf returns what was observed of the latest request of a name.
+// eventOf returns the event of the latest request of a name.
 func (d *desked) eventOf(name string) guard.Event {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -84,7 +84,7 @@ func (d *desked) begin(name string) {
 	synctest.Wait()
 }
 
-// end waits for all requests, and wants them to have left nothing but what a rate was charged.
+// end waits for all requests, and wants them to have left nothing but the charge of a rate.
 func (d *desked) end(charged int, served ...string) {
 	d.t.Helper()
 	d.group.Wait()
@@ -267,7 +267,7 @@ served
 `)
 }
 
-// full is a site all of whose places are taken, for as long as the test runs.
+// full is a site with all places taken, for as long as the test runs.
 func (f *fixture) full(options guard.Options) http.Handler {
 	f.t.Helper()
 	permit, err := f.limiter.Acquire(f.t.Context(), globalKey, desk(1))

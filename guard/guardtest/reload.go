@@ -27,7 +27,7 @@ var reloadCases = []testCase{
 	}},
 }
 
-// testPathWithDots limits what is below /files/, which a path with dots must not lead around.
+// testPathWithDots limits the paths below /files/, which a path with dots must not lead around.
 func testPathWithDots(t *testing.T, s *suite) {
 	d, err := policies.Parse([]byte("policies: [{match: /files/, limit: 'leaky 1, 1/h', key: global}]"))
 	if err != nil {
@@ -69,10 +69,10 @@ func (s *reloaded) replace(rules guard.Rules) error {
 	return err
 }
 
-// units is a limit whose capacity says by which rules it is, and that denies nobody.
+// units is a limit that denies no request. Its capacity tells the rules that it is from.
 func units(rules int) core.Limit { return core.SlidingLog(1000+rules, time.Hour).Named("units") }
 
-// reload returns rules of which every third has no places. Their number is what a request costs that succeeds.
+// reload returns rules, of which every third has no places. A request that succeeds costs their number.
 func reload(n int) guard.Rules {
 	policies := []guard.Policy{{
 		Limit: units(n), By: keyfuncs.Global, Cost: func(*http.Request) int { return 5 },
@@ -162,7 +162,7 @@ func testReload(t *testing.T, s *suite, limiter *core.Limiter) {
 	awaitTaken(t, limiter, desk(2), 0)
 }
 
-// settledOnce returns what a request has cost that was admitted and settled, by the same rules and each once.
+// settledOnce returns the cost of a request that was admitted and settled once each, by the same rules.
 func settledOnce(t *testing.T, events []guard.Event, failed bool) int {
 	t.Helper()
 	if len(events) != 2 || events[0].Status != 0 || events[0].Settled || !events[1].Settled || events[1].Err != nil {

@@ -59,8 +59,8 @@ func text(response *http.Response) string {
 	return b.String()
 }
 
-// expect compares an answer with the one that is wanted, whose first line is
-// empty to look well.
+// expect compares an answer with the wanted one, which has an empty first line
+// to look well.
 func expect(t *testing.T, what, got, want string) {
 	t.Helper()
 	want = strings.TrimPrefix(want, "\n")

@@ -335,7 +335,7 @@ func testDenialIsTold(t *testing.T, s *suite) {
 		}
 	}
 
-	// Whoever fails to log in, and is denied further inside in between, is not forgiven.
+	// A client that fails to log in, and is denied further inside in between, is not forgiven.
 	f := s.fixture(t)
 	h := f.serve(site{
 		around:  []middleware{f.limited(guard.Policy{Ban: guard.BanPolicy{Ban: brute(), Strike: unauthorized}, By: keyfuncs.RemoteIP}), f.limited(guard.Policy{Limit: one(), By: keyfuncs.Global})},

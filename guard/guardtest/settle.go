@@ -44,7 +44,7 @@ func (s *store) Settle(ctx context.Context, settlements []core.Settlement) error
 // hundred admits a hundred units an hour.
 func hundred() core.Limit { return core.FixedWindow(100, time.Hour).Named("hundred") }
 
-// settling is a site whose limiter settles by a function.
+// settling is a site with a limiter that settles by a function.
 func (f *fixture) settling(limit core.Limit, cost int, settle func(*http.Request, guard.Served) int, handler http.HandlerFunc) http.Handler {
 	return f.serve(site{
 		around: []middleware{f.limited(guard.Policy{
@@ -70,7 +70,7 @@ func (f *fixture) expectUsed(limit core.Limit, want int) {
 	}
 }
 
-// spent is a Settle that charges what the handler has told.
+// spent is a Settle that charges the cost that the handler has told.
 func spent(_ *http.Request, served guard.Served) int { return served.Spent }
 
 func testSpent(t *testing.T, s *suite) {
@@ -102,7 +102,7 @@ func testSpent(t *testing.T, s *suite) {
 	}
 	h := f.serve(site{
 		around:  []middleware{f.limited(policy(hundred())), f.limited(policy(hundred()), policy(inner))},
-		inside:  []middleware{f.limited(policy(hundred()))}, // whose check is charged outside
+		inside:  []middleware{f.limited(policy(hundred()))}, // its check is charged outside
 		handler: tell(4),
 	})
 	answer(h, ask(http.MethodGet, "/"))
@@ -266,7 +266,7 @@ func testOneLimitSettledTwice(t *testing.T, s *suite) {
 		one, other guard.Policy
 		want       int
 	}{
-		{guard.Policy{Settle: guard.SettlePolicy{Cost: says(0)}}, guard.Policy{}, 1}, // who says nothing says what he has asked
+		{guard.Policy{Settle: guard.SettlePolicy{Cost: says(0)}}, guard.Policy{}, 1}, // without a settlement the declared cost stands
 		{guard.Policy{}, guard.Policy{Settle: guard.SettlePolicy{Cost: says(0)}}, 1},
 		{guard.Policy{}, guard.Policy{Settle: guard.SettlePolicy{Cost: says(7)}}, 7},
 		{guard.Policy{Settle: guard.SettlePolicy{Cost: says(0)}}, guard.Policy{Settle: guard.SettlePolicy{Cost: says(0)}}, 0},

@@ -95,10 +95,10 @@ func testSettledGone(t *testing.T, s *suite) {
 }
 
 func testSettledWithoutClient(t *testing.T, s *suite) {
-	s.need(t, Streaming) // else nobody knows when the answer has begun
+	s.need(t, Streaming) // else the begin of the answer is not known
 	for _, c := range []struct {
 		name            string
-		hangUp, answers int // when the client hangs up, and what the handler answers with, or 0
+		hangUp, answers int // when the client hangs up, and the status of the handler's answer, or 0
 		deadline        bool
 		status          int
 		gone            bool

@@ -69,7 +69,7 @@ func testCandidateAlone(t *testing.T, s *suite) {
 	f.expectRan(5)
 }
 
-// shadeless answers all but shadow checks, as a cluster does whose one server is down.
+// shadeless answers all but shadow checks, as a cluster does with one server down.
 type shadeless struct{ core.Store }
 
 func (s *shadeless) Decide(ctx context.Context, calls []core.Call) (answered int, err error) {
@@ -138,7 +138,7 @@ func testSwappedLimits(t *testing.T, s *suite) {
 		}
 	}
 	use(60)
-	limits.Store(plans(80)) // what was used is kept
+	limits.Store(plans(80)) // the usage is kept
 	use(80)
 }
 

@@ -57,7 +57,7 @@ func testShaping(t *testing.T, s *suite) {
 // queued sends a second request to a site where it has to wait for a minute, and
 // returns how long it was held and its answer.
 func (f *fixture) queued(ctx context.Context) (held time.Duration, response *http.Response) {
-	f.limiter = core.New(core.NewMemory()) // whose clock is the bubble's
+	f.limiter = core.New(core.NewMemory()) // on the bubble's clock
 	h := f.around(f.limited(guard.Policy{Limit: core.Shaping(3, core.PerMinute(1)).Named("queue")}))
 	get(h)
 	f.event()
@@ -188,7 +188,7 @@ func testDraining(t *testing.T, s *suite) {
 		if counts[http.StatusOK] != 1 || counts[http.StatusServiceUnavailable] != 5 || time.Since(start) != 0 {
 			t.Errorf("statuses %v after %v, want 1 of 200 and 5 of 503 at once", counts, time.Since(start))
 		}
-		synctest.Wait() // what was charged is given back beside those who leave
+		synctest.Wait() // the charged units are given back beside clients who leave
 		f.expectUsed(limit, 1)
 	})
 }
@@ -213,7 +213,7 @@ func testShadowHoldsNobody(t *testing.T, s *suite) {
 type slow struct{ core.Store }
 
 func (s slow) Decide(ctx context.Context, calls []core.Call) (answered int, err error) {
-	time.Sleep(7 * time.Millisecond) // in a bubble, where time is what it is said to be
+	time.Sleep(7 * time.Millisecond) // in a bubble, where the test sets the time
 	return s.Store.Decide(ctx, calls)
 }
 

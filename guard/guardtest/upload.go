@@ -126,7 +126,7 @@ func testLimitedUpload(t *testing.T, s *suite) {
 					t.Errorf("%s: answered with %d, %v", name, response.StatusCode, response.Header)
 				}
 			}
-			// Of a body that is nearly read, net/http reads what is left.
+			// Of a body that is nearly read, net/http reads the rest.
 			for size, closes := range map[int]bool{1500: false, 1001 + 64<<10: false, 1002 + 64<<10: true} {
 				response := begin(t, server, fmt.Sprintf("GET / HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n%s", size, strings.Repeat("a", size)))
 				if response.StatusCode != status || response.Close != closes {

@@ -222,7 +222,7 @@ func testUpstreamStream(t *testing.T, s *suite) {
 			_, _ = io.WriteString(w, "piece\n")
 			_ = http.NewResponseController(w).Flush()
 			select {
-			case <-read: // so nothing is sent before the client has what was
+			case <-read: // so nothing is sent before the client has the pieces before
 			case <-r.Context().Done():
 				return
 			}

@@ -90,7 +90,7 @@ func testEvents(t *testing.T, s *suite) {
 					t.Error(err)
 				}
 				select {
-				case <-read: // so nothing is sent before the client has what was
+				case <-read: // so nothing is sent before the client has the events before
 				case <-r.Context().Done():
 					return
 				}
@@ -138,7 +138,7 @@ func upgrade(t *testing.T, server *httptest.Server) (net.Conn, *bufio.Reader, *h
 	return connection, reader, response
 }
 
-// shout upgrades a connection and gives back what it reads in capitals.
+// shout upgrades a connection and echoes its input in capitals.
 func shout(t *testing.T) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Connection", "Upgrade")

@@ -20,7 +20,7 @@ type Map[K comparable, V any] struct {
 }
 
 // shard has a part of the keys, and a lock of its own. Its entries are in two generations, and a key is in one of them at
-// most. A full younger generation becomes the older one, whose entries are dropped.
+// most. A full younger generation takes the place of the older one, which is dropped.
 type shard[K comparable, V any] struct {
 	mu         sync.RWMutex
 	young, old map[K]V

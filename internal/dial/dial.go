@@ -11,6 +11,7 @@ import (
 	"reflect"
 	"runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -97,7 +98,7 @@ func (o *opener) dial(ctx context.Context, network, address string) (net.Conn, e
 		return nil, err
 	}
 	server := signOf(address)
-	server.note(now())
+	server.at.Store(now())
 	return looking(dialed, server), nil
 }
 
@@ -154,7 +155,10 @@ type socket struct {
 
 // Read reads the bytes that are there, also after the deadline.
 func (c *connection) Read(into []byte) (int, error) {
-	n, err := c.look(into)
+	n, err := c.Conn.Read(into)
+	if n == 0 && errors.Is(err, os.ErrDeadlineExceeded) {
+		n, err = c.lookAgain(into, err)
+	}
 	if n > 0 {
 		c.read.Store(now())
 	}
@@ -164,18 +168,50 @@ func (c *connection) Read(into []byte) (int, error) {
 // Write notes that the reply before was whole: its reader has gone on.
 func (c *connection) Write(from []byte) (int, error) {
 	if at := c.read.Swap(0); at > 0 {
-		c.server.note(at)
+		c.server.at.Store(at)
 	}
 	return c.Conn.Write(from)
 }
 
-func (c *connection) look(into []byte) (int, error) {
-	n, err := c.Conn.Read(into)
-	if n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) || c.SetReadDeadline(time.Now().Add(lastLook)) != nil {
-		return n, err
+// lookAgain reads the bytes that have come although the deadline has passed, or returns the error that says so.
+func (c *connection) lookAgain(into []byte, late error) (int, error) {
+	if c.SetReadDeadline(time.Now().Add(lastLook)) == nil {
+		if n, err := c.Conn.Read(into); n > 0 {
+			return n, err
+		}
 	}
-	if n, again := c.Conn.Read(into); n > 0 {
-		return n, again
-	}
-	return 0, err
+	return 0, late
 }
+
+// Heard returns when the server at an address was last known to be there: when it accepted a connection of this package's, or
+// when the last of a reply came that its reader has gone on from. A reply of which a part is missing does not count, since a
+// server or a network may never send the rest. The zero time says that nothing is known.
+func Heard(address string) time.Time {
+	if known, ok := byAddress.Load(address); ok {
+		if at := known.(*sign).at.Load(); at > 0 { //nolint:forcetypeassert // the map holds nothing else
+			return epoch.Add(time.Duration(at))
+		}
+	}
+	return time.Time{}
+}
+
+// byAddress is the signs of the servers. They are kept for as long as the process lives.
+var byAddress sync.Map
+
+// epoch is an instant from which the monotonic clock is read.
+var epoch = time.Now()
+
+// sign is when a server was last known to be there, after the epoch; 0: never.
+type sign struct{ at atomic.Int64 }
+
+// signOf returns the sign of the server at an address.
+func signOf(address string) *sign {
+	known, ok := byAddress.Load(address)
+	if !ok {
+		known, _ = byAddress.LoadOrStore(address, new(sign))
+	}
+	return known.(*sign) //nolint:forcetypeassert // the map holds nothing else
+}
+
+// now returns this instant for a sign.
+func now() int64 { return max(1, int64(time.Since(epoch))) }

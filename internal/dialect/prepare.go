@@ -1,6 +1,18 @@
 package dialect
 
-import "github.com/weir-go/ratelimit/headers"
+import (
+	"net/http"
+
+	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/headers"
+)
+
+// Lone is a Writer that [Prepare] has made for one policy, and that writes its decision in the shortest way.
+type Lone interface {
+	// WriteLone writes the same fields as Write for the decision of the policy. Their values take the given room, which belongs
+	// to the header from then on.
+	WriteLone(h http.Header, d *core.Decision, room *[2]string)
+}
 
 // preparer is a Writer with some fields that do not depend on the decisions.
 type preparer interface {

@@ -68,6 +68,37 @@ func TestWhatIsPreparedIsWrittenAlike(t *testing.T) {
 	}
 }
 
+// The short way of a Writer for one policy writes as the long one does.
+func TestALoneDecisionIsWrittenAlike(t *testing.T) {
+	places := core.Concurrent(5, time.Minute)
+	quota := core.Calendar(10, core.Monthly("Europe/Berlin"))
+	for _, d := range []core.Decision{
+		first, last, full, opened, closed,
+		{Limit: bucket, RetryAfter: core.Never, NextAfter: time.Second, ResetAfter: time.Second},
+		{Allowed: true, Limit: places, Remaining: 4}, {Limit: places, RetryAfter: time.Second, Estimated: true},
+		{Allowed: true, Limit: quota, Remaining: 10}, {Allowed: true, Limit: quota, Remaining: 9, NextAfter: time.Hour, ResetAfter: time.Hour},
+	} {
+		list := policies(d)
+		w, ok := dialect.Prepare(headers.Draft11, list).(dialect.Lone)
+		if !ok {
+			t.Fatalf("%v is not written in the short way", d.Limit)
+		}
+		want, got := http.Header{}, http.Header{}
+		headers.Draft11.Write(want, list)
+		w.WriteLone(got, &d, new([2]string))
+		if !maps.EqualFunc(got, want, slices.Equal) {
+			t.Errorf("%+v: %q, want %q", d, got, want)
+		}
+	}
+	unnamed := policies(first)
+	unnamed[0].Name = "grün"
+	for name, list := range map[string][]headers.Policy{"two": policies(first, opened), "one that no field can carry": unnamed} {
+		if _, ok := dialect.Prepare(headers.Draft11, list).(dialect.Lone); ok {
+			t.Errorf("%s: it is written in the short way", name)
+		}
+	}
+}
+
 // The same responses take less work once a Writer is prepared, also within Join.
 func TestWhatIsPreparedTakesNoMoreMemory(t *testing.T) {
 	for name, w := range writers {

@@ -45,7 +45,7 @@ func (l *link) end(how func()) {
 	})
 }
 
-// pass takes what comes from one side to the other, in the way of its direction.
+// pass copies bytes from one side to the other, with the faults of their direction.
 func (l *link) pass(from, to net.Conn, take func(to net.Conn, piece []byte) bool) {
 	buffer := make([]byte, 32<<10)
 	for {
@@ -81,7 +81,7 @@ func (l *link) request(to net.Conn, piece []byte) bool {
 	return l.write(to, piece)
 }
 
-// spares reports whether a fault is not for the reply to what was asked last.
+// spares reports whether a fault does not apply to the reply to the last command.
 func (l *link) spares(f *Fault) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

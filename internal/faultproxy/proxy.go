@@ -74,7 +74,7 @@ func (p *Proxy) open() []*link {
 	return links
 }
 
-// now returns the fault, and what is closed when there is another.
+// now returns the fault, and a channel that is closed when there is another.
 func (p *Proxy) now() (f Fault, changed <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

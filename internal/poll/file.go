@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// coarsest is the coarsest resolution of a file system's times. What has changed within
+// coarsest is the coarsest resolution of a file system's times. A file that has changed within
 // that time may change again without a trace.
 const coarsest = 2 * time.Second
 
@@ -23,7 +23,7 @@ type File struct {
 	Settle time.Duration
 
 	read bool        // whether it has been read
-	last fs.FileInfo // of what was understood; nil: nothing, or it may have changed since
+	last fs.FileInfo // of the last version understood; nil: there is none, or it may have changed since
 }
 
 // Read returns the text of the file, or nil if that has not changed since it was Understood. A file that is missing, no
@@ -48,7 +48,7 @@ func (f *File) Read() (text []byte, info fs.FileInfo, err error) {
 	return text, info, err
 }
 
-// Understood says that what was read need not be read again while the file stays as it was.
+// Understood says that the file need not be read again while it stays as it was.
 func (f *File) Understood(info fs.FileInfo) {
 	f.last = nil
 	if time.Since(info.ModTime()) > coarsest {

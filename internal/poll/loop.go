@@ -1,4 +1,4 @@
-// Package poll reads again and again what may have changed: files, and whatever a function reads.
+// Package poll reads files, and other sources by a function, again and again to notice changes.
 package poll
 
 import (
@@ -17,7 +17,7 @@ const (
 
 // Loop reads something every few seconds. It is started once.
 type Loop struct {
-	// Name is what messages about a panic begin with.
+	// Name is the first word of messages about a panic.
 	Name string
 	// Every is the time between the end of one reading and the beginning of the next, give or take a tenth. The default, 0,
 	// is five seconds.
@@ -102,7 +102,7 @@ func (l *Loop) tell(err error) {
 	}
 }
 
-// Call calls what belongs to the program, and logs a panic of it. The name says in the log what it is.
+// Call calls a function of the program, and logs a panic of it under the given name.
 func (l *Loop) Call(name string, f func()) {
 	defer func() {
 		if cause := recover(); cause != nil {

@@ -15,7 +15,7 @@ const (
 	highest   = 1<<16 - 1
 )
 
-// freePort returns a port that nobody listens on, such that the ports above it
+// freePort returns a port without a listener, such that the ports above it
 // by each of the offsets are free too. Another process may take one of them
 // before the caller does.
 func freePort(offsets ...int) (int, error) {

@@ -18,8 +18,8 @@ import (
 	"time"
 )
 
-// startTries is how often a server is started on another port after somebody
-// else took the one chosen for it.
+// startTries is how often a server is started on another port after another
+// process took the one chosen for it.
 const startTries = 10
 
 var (
@@ -117,7 +117,7 @@ func installed() (string, error) {
 }
 
 // start runs the process and waits until it answers. After an error nothing
-// runs, and the error holds what the server wrote.
+// runs, and the error holds the server's output.
 func (p *process) start() error {
 	if err := p.run(); err != nil {
 		return err
@@ -211,7 +211,7 @@ func (p *process) ask(ctx context.Context) error {
 	return fmt.Errorf("%w: %w", errNoAnswer, cmp.Or(lines.Err(), io.ErrUnexpectedEOF))
 }
 
-// explain adds to err what the server wrote, and tells a taken port apart.
+// explain adds the server's output to err, and tells a taken port apart.
 func (p *process) explain(err error) error {
 	output, readErr := os.ReadFile(p.log())
 	if readErr != nil {

@@ -54,7 +54,7 @@ func StartSentinel(tb testing.TB) *Sentinel {
 	return s
 }
 
-// watching prepares a sentinel, which keeps what it learns in its configuration
+// watching prepares a sentinel, which writes its findings to its configuration
 // file and therefore does not start without one.
 func watching(host, port string) func(directory string, own int) ([]string, error) {
 	return func(directory string, own int) ([]string, error) {

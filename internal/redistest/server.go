@@ -16,17 +16,17 @@ import (
 )
 
 // Server is one Redis server. Its methods may be used by several goroutines,
-// except those that end, start or halt it.
+// except for the ones that end, start or halt it.
 type Server struct {
 	url     string
 	address string
-	process *process // nil when somebody else started the server
+	process *process // nil when the server was started elsewhere
 	shared  bool     // other tests use it too
 }
 
 // Start starts a server that keeps nothing on disk and waits until it answers.
 // It ends with the test. The arguments are those of redis-server, such as
-// "--maxmemory", "1mb"; they override what Start sets itself, except the port
+// "--maxmemory", "1mb"; they override the arguments of Start itself, except the port
 // and the directory.
 //
 // Without a server program the test is skipped, or fails when CI=true.
@@ -119,7 +119,7 @@ func (s *Server) Client(tb testing.TB, opts ...func(*redis.Options)) *redis.Clie
 }
 
 // Calls returns how often clients, and scripts, have called a command since the
-// server started: the difference of two calls is what happened between them. The
+// server started: the difference of two results is the count between them. The
 // command is in the form of INFO commandstats: "evalsha", or "script|load" (before Redis 7: "script").
 //
 // It counts everybody's calls, so it proves little on a [Shared] server.
@@ -219,7 +219,7 @@ func (s *Server) own(tb testing.TB) *process {
 	return s.process
 }
 
-// end stops the server and removes what it left.
+// end stops the server and removes its files.
 func (s *Server) end(tb testing.TB) {
 	tb.Helper()
 	s.process.stop()

@@ -32,8 +32,8 @@ var shared struct {
 
 var errNotOwned = errors.New("redistest: a shared server needs a TestMain that calls Run")
 
-// lingering is longer than a client of Redis needs to notice that nobody wants its answer
-// any more: go-redis gives a connection or a reply up after 5 seconds.
+// lingering is longer than a client of Redis needs to notice that its caller has gone
+// away: go-redis gives a connection or a reply up after 5 seconds.
 const lingering = 12 * time.Second
 
 // Run runs the tests of a package, then stops the server that [Shared] started
@@ -148,7 +148,7 @@ func makeShared() (*Server, error) {
 	return server, nil
 }
 
-// outside returns a server that somebody else started, after it has answered.
+// outside returns a server that was started elsewhere, after it has answered.
 func outside(url string) (*Server, error) {
 	options, err := redis.ParseURL(url)
 	if err != nil {

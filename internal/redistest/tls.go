@@ -19,7 +19,7 @@ import (
 )
 
 // TLSServer is a server that also speaks TLS, on the port above its plain one. Its
-// certificate is for 127.0.0.1, and issued by an authority that nobody else knows.
+// certificate is for 127.0.0.1, and issued by an authority that no other program knows.
 type TLSServer struct {
 	*Server
 
@@ -121,7 +121,7 @@ func issue(directory string) error {
 	return nil
 }
 
-// certificate returns what certificates of a test have in common.
+// certificate returns a template for the certificates of a test.
 func certificate(name string) *x509.Certificate {
 	return &x509.Certificate{
 		SerialNumber:          big.NewInt(time.Now().UnixNano()),

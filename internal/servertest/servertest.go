@@ -1,4 +1,5 @@
-// Package servertest starts nginx and Apache, for tests of their logs, and these and other proxies, for tests of what they tell of clients.
+// Package servertest starts nginx and Apache, for tests of their logs, and these and other proxies, for tests of the fields by which they
+// name clients.
 package servertest
 
 import (
@@ -83,7 +84,7 @@ func Start(t *testing.T, dir, configuration string, command func(file string) *e
 	}
 }
 
-// Await waits until a log has so many lines, and returns it: a server writes its log after it has answered.
+// Await waits until a log has the given number of lines, and returns it: a server writes its log after it has answered.
 func Await(t *testing.T, name string, lines int) []byte {
 	t.Helper()
 	for start := time.Now(); ; time.Sleep(10 * time.Millisecond) {

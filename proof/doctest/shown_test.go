@@ -134,7 +134,7 @@ func TestOutage(t *testing.T) {
 
 func TestRedisIsLoading(t *testing.T) {
 	server := miniredis.RunT(t)
-	limiter, err := core.Open("redis://" + server.Addr())
+	limiter, err := core.Open("redis://"+server.Addr(), core.WithBudget(30*time.Second))
 	if err != nil {
 		t.Fatal(err)
 	}

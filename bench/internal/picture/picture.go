@@ -1,4 +1,4 @@
-// Package picture writes plots as SVG, for pages that are shown with whatever letters a machine has.
+// Package picture writes plots as SVG, for pages that are shown with the fonts of any machine.
 package picture
 
 import (
@@ -12,7 +12,7 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
-// edge is what is left free around a plot.
+// edge is the space around a plot.
 const edge = 0.3 * vg.Centimeter
 
 // Write writes a plot of a size as SVG, in a sans-serif font.

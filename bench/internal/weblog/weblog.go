@@ -1,4 +1,4 @@
-// Package weblog writes the access log of a busy site that there is not. It is hard on whoever keeps something for each client: there are
+// Package weblog writes the access log of a busy site that there is not. It is hard on a program that keeps something for each client: there are
 // ten million addresses, of which most come a few times, and some all the time. The same number of lines is the same log.
 package weblog
 
@@ -20,7 +20,7 @@ const (
 	JSON
 )
 
-// The site: so many addresses, and a request each 8,640 µs, which is ten million a day.
+// The site: its addresses, and a request each 8,640 µs, which is ten million a day.
 const (
 	addresses = 10_000_000
 	pause     = 8_640 * time.Microsecond
@@ -36,7 +36,7 @@ var agents = []string{
 	"python-requests/2.32",
 }
 
-// Write writes so many lines, and returns how many addresses they are of.
+// Write writes the given number of lines, and returns how many addresses they are of.
 func Write(w io.Writer, format Format, lines int) (keys int, err error) {
 	random := rand.New(rand.NewPCG(17, uint64(format)))
 	ranks := rand.NewZipf(random, 1.05, 20, addresses-1)

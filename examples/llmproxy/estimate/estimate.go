@@ -1,9 +1,9 @@
-// Package estimate learns what requests really cost, beside what they declare: the tokens of an answer, beside the
-// max_tokens that were asked for. A limit that reserves the declared cost admits a fraction of what it could, since most
+// Package estimate learns the real costs of requests, beside their declared costs: the tokens of an answer, beside the
+// max_tokens that were asked for. A limit that reserves the declared cost admits a fraction of the requests that it could, since most
 // answers are shorter.
 //
-// It learns in this process, for each model or whatever else the cost depends on, and forgets what is old. It is about what
-// is reserved alone: settle every request at its real cost, and no client gains by what it declares.
+// It learns in this process, for each model or other cause of the cost, and forgets old requests. An estimate is for the
+// reservation alone: settle every request at its real cost, and no client gains by a false declaration.
 package estimate
 
 import (
@@ -32,14 +32,14 @@ type Options struct {
 	Least int
 }
 
-// Estimate is what has been learned. [New] makes one. Many goroutines may use it at once.
+// Estimate estimates costs by the requests that it has learned of. [New] makes one. Many goroutines may use it at once.
 type Estimate struct {
 	share float64
 	least int
 
 	mu     sync.Mutex
 	models map[string]*ratios
-	turn   int // counts what was learned, so that models have an age
+	turn   int // counts the lessons, so that models have an age
 }
 
 // ratios are how often each ratio of real to declared cost was seen, of late.
@@ -73,8 +73,8 @@ func New(options Options) *Estimate {
 	return e
 }
 
-// Cost returns what to reserve for a request of a model that declares a cost: what the Share of the latest requests of the
-// model have stayed within, in proportion to what they declared, rounded up. It is no more than declared, and
+// Cost returns the cost to reserve for a request of a model that declares a cost: the cost that the Share of the latest requests of
+// the model have stayed within, in proportion to their declarations, rounded up. It is no more than declared, and
 // no less than Least unless declared is. Until 20 requests of the model were seen, it is declared.
 func (e *Estimate) Cost(model string, declared int) int {
 	e.mu.Lock()
@@ -87,7 +87,7 @@ func (e *Estimate) Cost(model string, declared int) int {
 	return min(declared, max(e.least, cost))
 }
 
-// Learn notes what a request of a model has really cost, and what it had declared. A request that has cost more than
+// Learn notes the real cost of a request of a model, and the declared one. A request that has cost more than
 // it had declared counts as one that has cost as much. One that has declared nothing teaches nothing. Of more than
 // [MostModels] models, the one that was seen longest ago is forgotten, and starts anew.
 func (e *Estimate) Learn(model string, declared, actual int) {

@@ -46,29 +46,27 @@ func NewPlacement(logger *slog.Logger, peer Peer) *Placement {
 // It is called before the first request.
 func (p *Placement) Inherit(old *Placement) { p.warned = old.warned }
 
-// Look looks at a request before its keys are read.
-func (p *Placement) Look(a *RouteAsked, r *http.Request) {
-	if p.proxy.running() {
+// Look looks at a request before its keys are read. Most Guards have looked at enough of them.
+func (p *Placement) Look(r *http.Request) {
+	if p.proxy.left.Load() > 0 {
 		p.proxy.look(p, r)
 	}
-	a.watched = p.route.running()
 }
 
-// KeysRead looks at a request after its keys have been read.
-func (p *Placement) KeysRead(a *RouteAsked, r *http.Request) {
-	a.watched = false
-	if a.asked {
-		p.route.keysRead(p, a, r)
+// KeysRead looks at a request after its key functions, which have asked for its route, have been called. It returns the route
+// that they were told, for Returned, or nil if enough requests were looked at.
+func (p *Placement) KeysRead(r *http.Request) (asked *string) {
+	if !p.route.running() {
+		return nil
 	}
+	route := RouteOf(r)
+	p.route.keysRead(p, r)
+	return &route
 }
 
 // Returned looks at a request whose handler has returned. If its route has become known
 // only since the key functions asked for it, that is a mistake.
-func (p *Placement) Returned(a *RouteAsked, r *http.Request) {
-	if a.asked {
-		p.route.returned(p, a, r)
-	}
-}
+func (p *Placement) Returned(asked string, r *http.Request) { p.route.returned(p, asked, r) }
 
 // lookedAt is how many requests are looked at: enough to have seen real traffic after
 // the probes of a deployment, and few enough to cost nothing in the long run.
@@ -79,7 +77,6 @@ type countdown struct{ left atomic.Int32 }
 
 func (c *countdown) start()        { c.left.Store(lookedAt) }
 func (c *countdown) running() bool { return c.left.Load() > 0 }
-func (c *countdown) lookedAtOne()  { c.left.Add(-1) }
 
 // stop stops it, and reports whether it was running: it is for one of many callers only.
 func (c *countdown) stop() bool { return c.left.Swap(0) > 0 }
@@ -122,27 +119,9 @@ const (
 	writeMatched = "; another router that does not set http.Request.Pattern: keyfuncs.WithMatched, or a key function of your own"
 )
 
-// RouteAsked is what the key functions of a request were told about its route. The zero value is that of a
-// new request. It belongs to the goroutine that serves the request.
-type RouteAsked struct {
-	watched bool   // the key functions are being called
-	asked   bool   // one of them has asked
-	route   string // what they were told, or "" if none has asked
-}
-
-// Ask notices that the route is asked for. Others than the key functions may do that, too,
-// and at the same time, so nothing is written then.
-func (a *RouteAsked) Ask() {
-	if a.watched {
-		a.asked = true
-	}
-}
-
-// keysRead remembers what the key functions of a request were told, which have asked for
-// its route and have returned.
-func (w *routeWatch) keysRead(p *Placement, a *RouteAsked, r *http.Request) {
-	w.lookedAtOne()
-	a.route = RouteOf(r)
+// keysRead counts a request whose key functions have asked for its route.
+func (w *routeWatch) keysRead(p *Placement, r *http.Request) {
+	w.left.Add(-1)
 	if known := r.Pattern != "" || keyfuncs.MatchedFrom(r.Context()) != nil; known {
 		w.told.Store(true)
 	} else if w.untold.Add(1) == mostUntold && !w.told.Load() && w.stop() {
@@ -152,8 +131,8 @@ func (w *routeWatch) keysRead(p *Placement, a *RouteAsked, r *http.Request) {
 
 // returned compares what the key functions were told with what is known when the handler
 // has returned.
-func (w *routeWatch) returned(p *Placement, a *RouteAsked, r *http.Request) {
-	asked, found := a.route, RouteOf(r)
+func (w *routeWatch) returned(p *Placement, asked string, r *http.Request) {
+	found := RouteOf(r)
 	if found != asked && found != keyfuncs.Unmatched && w.stop() {
 		p.warn(r.Context(), &p.warned.route, tooEarly, slog.String("asked", asked), slog.String("found", found), slog.String("write", writeInstead))
 	}

@@ -9,11 +9,10 @@ import (
 // Looking after a limiter's place costs a request no allocation, while it looks and after.
 func TestLookingAfterThePlaceAllocatesNothing(t *testing.T) {
 	p := NewPlacement(nil, Peer{Counts: true})
-	x, r := new(RouteAsked), httptest.NewRequest(http.MethodGet, "/", nil)
+	r := httptest.NewRequest(http.MethodGet, "/", nil)
 	r.Header.Set("Accept", "*/*")
 	look := func() {
-		p.Look(x, r)
-		p.KeysRead(x, r)
+		p.Look(r)
 	}
 	for _, running := range []bool{true, false} {
 		if p.proxy.running() != running {

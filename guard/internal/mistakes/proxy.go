@@ -55,7 +55,7 @@ func (w *proxyWatch) look(p *Placement, r *http.Request) {
 		}
 		return
 	}
-	w.lookedAtOne()
+	w.left.Add(-1)
 }
 
 // tell warns of a proxy whose header was seen, and says what believes it.

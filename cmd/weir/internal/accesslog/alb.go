@@ -18,7 +18,7 @@ var errShortALB = errors.New("fewer than the 14 first fields of a load balancer'
 
 // Parse implements Parser.
 func (a *albLines) Parse(line []byte, r *Record) error {
-	*r = Record{}
+	r.empty()
 	var fields [12][]byte // type time elb client:port target:port three times elb_status target_status received sent
 	rest := line
 	for i := range fields {

@@ -6,8 +6,8 @@ import (
 	"net/netip"
 )
 
-// combinedLines reads Apache's common and combined formats, with a virtual host in front or not, nginx' combined, and what adds fields
-// behind them, as nginx' example "main" and Traefik do.
+// combinedLines reads Apache's common and combined formats, with a virtual host in front or not, nginx' combined, and formats with more
+// fields behind these, as nginx' example "main" and Traefik's.
 type combinedLines struct {
 	take    column
 	details details
@@ -26,10 +26,10 @@ var (
 
 // Parse implements Parser.
 //
-// The user's name is the client's text, and is not in quotes: what it has of brackets is no syntax. Servers escape quotes in it, so the
+// The user's name is the client's text, and is not in quotes: its brackets are no syntax. Servers escape quotes in it, so the
 // timestamp is the one before the first quote that follows a bracket.
 func (c *combinedLines) Parse(line []byte, r *Record) error {
-	*r = Record{}
+	r.empty()
 	err := errNoTime
 	for from := 0; ; {
 		quote := bytes.IndexByte(line[from:], '"')
@@ -51,7 +51,7 @@ func (c *combinedLines) Parse(line []byte, r *Record) error {
 	}
 }
 
-// parse reads a line in three parts: what is before the timestamp, the timestamp, and what begins with the request.
+// parse reads a line in three parts: the text before the timestamp, the timestamp, and the rest, which begins with the request.
 func (c *combinedLines) parse(before, timestamp, rest []byte, r *Record) error {
 	if len(c.second) == 0 || !bytes.Equal(timestamp, c.second) {
 		instant, err := bracketed(timestamp)
@@ -126,7 +126,7 @@ func isVirtualHost(text []byte) bool {
 	return err != nil
 }
 
-// quoted returns the field in quotes that follows, and what is behind it. A backslash escapes what stands after it.
+// quoted returns the field in quotes that follows, and the text behind it. A backslash escapes the byte after it.
 func quoted(text []byte) (field, rest []byte, ok bool) {
 	text = bytes.TrimLeft(text, " ")
 	if len(text) == 0 || text[0] != '"' {
@@ -139,7 +139,7 @@ func quoted(text []byte) (field, rest []byte, ok bool) {
 	return text[1 : end+1], text[end+2:], true
 }
 
-// word returns the field that ends with the next space, and what is behind it.
+// word returns the field that ends with the next space, and the text behind it.
 func word(text []byte) (field, rest []byte) {
 	text = bytes.TrimLeft(text, " ")
 	field, rest, _ = bytes.Cut(text, []byte(" "))
@@ -155,7 +155,7 @@ func statusOf(text []byte) (int, bool) {
 	return int(n), ok && len(text) <= 3
 }
 
-// splitRequest reads "GET /path?query HTTP/1.1". What is no request of HTTP leaves all empty: a scanner may send anything.
+// splitRequest reads "GET /path?query HTTP/1.1". Any other text leaves all fields empty: a scanner may send anything.
 func splitRequest(request []byte, r *Record) {
 	method, rest, ok := bytes.Cut(request, []byte(" "))
 	if !ok || len(method) == 0 {

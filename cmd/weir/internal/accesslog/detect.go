@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// ErrUnknown is the error of a log whose first lines are in none of the formats.
+// ErrUnknown is the error of a log in none of the formats, as far as its first lines tell.
 var ErrUnknown = errors.New("the first lines are in none of the formats that weir reads: nginx, Apache, ALB, Caddy, Traefik, JSON lines")
 
 // Detect returns the format of a log that begins with these lines: the one that most of them are in.

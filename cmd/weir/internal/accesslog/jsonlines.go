@@ -12,7 +12,7 @@ import (
 	"github.com/valyala/fastjson"
 )
 
-// jsonLines reads JSON lines: Caddy's, Traefik's, and those of a server whose log format is told to write JSON.
+// jsonLines reads JSON lines: Caddy's, Traefik's, and those of any server that is configured to log JSON.
 type jsonLines struct {
 	parser                                         fastjson.Parser
 	zone                                           *time.Location
@@ -21,10 +21,11 @@ type jsonLines struct {
 	agent, own                                     names
 	whole                                          bool
 	values                                         []names
+	headerNames                                    map[string]string // canonical, by those of the log
 
 	scanner *scanner        // finds the values of names; nil if the whole line is needed, or a name is the place in a list
 	line    *fastjson.Value // the one that was parsed last, without a scanner
-	text    []byte          // what it says in numbers and words
+	text    []byte          // its numbers and words, as text
 
 	large bool // whether that line was a long one
 }
@@ -51,7 +52,7 @@ func pathsOf(paths ...string) (n names) {
 	return n
 }
 
-// find returns the value of the first path that has one, or nil. What other lines have does not matter.
+// find returns the value of the first path that has one, or nil. Each line is read by itself: the one before may have used another path.
 func (n *names) find(v *fastjson.Value) *fastjson.Value {
 	for _, path := range n.paths {
 		if found := v.Get(path...); found != nil {
@@ -104,7 +105,7 @@ func isNumber(name string) bool {
 	return err == nil
 }
 
-// get returns what the first of some names says that the line has, as text, and whether there is one.
+// get returns the value of the first of some names that the line has, as text, and whether there is one.
 func (j *jsonLines) get(n *names) (text []byte, found bool) {
 	if j.scanner == nil {
 		v := n.find(j.line)
@@ -171,12 +172,11 @@ func (j *jsonLines) addAll(v *fastjson.Value, r *Record) {
 			if len(r.Header) == mostFields {
 				return
 			}
-			name, found := strings.CutPrefix(string(key), of.prefix)
-			if of.prefix == "request_" && (name == "" || name[0] < 'A' || name[0] > 'Z') {
+			logged, found := bytes.CutPrefix(key, []byte(of.prefix))
+			if !found || of.prefix == "request_" && (len(logged) == 0 || logged[0] < 'A' || logged[0] > 'Z') {
 				return // nginx' request_uri; Traefik's fields begin with a capital
 			}
-			name = http.CanonicalHeaderKey(strings.ReplaceAll(name, "_", "-"))
-			if found && name != "Host" && r.fieldOf(name) == nil {
+			if name := j.headerName(logged); name != "Host" && r.fieldOf(name) == nil {
 				r.addField(name, j.textOf(value))
 			}
 		})
@@ -186,9 +186,25 @@ func (j *jsonLines) addAll(v *fastjson.Value, r *Record) {
 	}
 }
 
+// headerName returns the canonical name of a field of a header. It remembers some, since a server writes the same ones in each line.
+func (j *jsonLines) headerName(logged []byte) string {
+	name, known := j.headerNames[string(logged)]
+	if known {
+		return name
+	}
+	name = http.CanonicalHeaderKey(strings.ReplaceAll(string(logged), "_", "-"))
+	if len(j.headerNames) < mostFields && len(logged) <= longestRemembered {
+		if j.headerNames == nil {
+			j.headerNames = make(map[string]string)
+		}
+		j.headerNames[string(logged)] = name
+	}
+	return name
+}
+
 // Parse implements Parser.
 func (j *jsonLines) Parse(line []byte, r *Record) error {
-	*r = Record{}
+	r.empty()
 	if j.large {
 		j.parser, j.line, j.text = fastjson.Parser{}, nil, nil // it keeps space for as many values as the line had
 	}
@@ -290,7 +306,7 @@ func (j *jsonLines) textOf(v *fastjson.Value) []byte {
 		return j.textOf(v.Get("0"))
 	case fastjson.TypeNumber, fastjson.TypeTrue, fastjson.TypeFalse:
 		from := len(j.text)
-		j.text = v.MarshalTo(j.text) // if the space moves, what was written before stays where it is
+		j.text = v.MarshalTo(j.text) // if the space moves, earlier texts stay where they are
 		return j.text[from:len(j.text):len(j.text)]
 	case fastjson.TypeNull, fastjson.TypeObject:
 	}

@@ -18,7 +18,7 @@ const (
 	fieldKey
 )
 
-// Key says whose request a line tells of. The zero value is the client's address, as the server logged it; IPv6 counts by /64,
+// Key says how a line names the client of a request. The zero value is the client's address, as the server logged it; IPv6 counts by /64,
 // as in package keyfuncs.
 type Key struct {
 	kind keyKind
@@ -115,7 +115,7 @@ func (r *Record) setKey(value []byte, address bool) error {
 // LongestKey is the length of the longest key that is kept whole, in bytes.
 const LongestKey = 256
 
-// Shorten returns what is kept of a key: the key, or of one that is longer than LongestKey its begin and a hash of the whole.
+// Shorten returns the key itself, or, if it is longer than LongestKey, its begin and a hash of the whole.
 func Shorten(key []byte) []byte {
 	if len(key) <= LongestKey {
 		return key
@@ -126,7 +126,7 @@ func Shorten(key []byte) []byte {
 	return hex.AppendEncode(append(short, "… #"...), sum[:])
 }
 
-// subscriber returns an address as it counts: whole, or the /64 of an IPv6 one. What is no address stays as it is.
+// subscriber returns an address as it counts: whole, or the /64 of an IPv6 one. Any other text stays as it is.
 func subscriber(text []byte) []byte {
 	if bytes.IndexByte(text, ':') < 0 {
 		return text
@@ -149,7 +149,7 @@ func subscriber(text []byte) []byte {
 	return prefix.AppendTo(nil)
 }
 
-// addressOf returns an address as it counts, or nil of what is none.
+// addressOf returns an address as it counts, or nil if the text is none.
 func addressOf(text []byte) []byte {
 	const longest = 64
 	if len(text) == 0 || len(text) > longest {

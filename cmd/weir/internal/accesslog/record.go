@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// Record is what a line says about a request. Its slices are parts of the line, or are valid until the next call of Parse. Parse sets
+// Record is a request as a line tells of it. Its slices are parts of the line, or are valid until the next call of Parse. Parse sets
 // Instant, Whole, Key and Status, and Details the rest.
 type Record struct {
 	// Instant is when the server logged the request, or, with Apache, received it: microseconds since 1970 in UTC.
 	Instant int64
 	// Whole is set when the line gives no fraction of a second.
 	Whole bool
-	// Key is whose request it was, as [Key] says and [Shorten] returns it.
+	// Key names the client, as [Key] says and [Shorten] returns it.
 	Key []byte
 	// Method, Host and Path are those of the request, without the query. They are empty where the line does not tell.
 	Method, Host, Path []byte
@@ -28,6 +28,9 @@ type Record struct {
 	Header  []Field
 	Values  [][]byte
 }
+
+// empty makes the record a new one, and keeps the space of its slices.
+func (r *Record) empty() { *r = Record{Header: r.Header[:0], Values: r.Values[:0]} }
 
 // Field is a field of a request's header.
 type Field struct {
@@ -58,14 +61,15 @@ func (r *Record) fieldOf(name string) []byte {
 // ErrNoKey is the error of a line that is well formed and has no key, such as one without the header that is the key.
 var ErrNoKey = errors.New("the line has no key")
 
-// ErrKey is the error of a format that does not log what the key is.
+// ErrKey is the error of a format that does not log the key.
 var ErrKey = errors.New("the log does not have this key")
 
 // A Parser reads lines of one format. It must not be used concurrently.
 type Parser interface {
-	// Parse reads who came when from a line without its line end, and empties the rest of r. The error is ErrNoKey, or says what the line lacks.
+	// Parse reads the instant, the key and the status from a line without its line end, and empties the rest of r. The error is ErrNoKey, or
+	// names the part that the line lacks.
 	Parse(line []byte, r *Record) error
-	// Details adds the rest of what the line says. Parse must have read that line last, into the same r and without an error.
+	// Details adds the rest of the line to r. Parse must have read that line last, into the same r and without an error.
 	Details(r *Record)
 	// Address returns the client's address of a line that Parse has refused, or nil if it cannot be read: IPv6 as its /64. It is valid until
 	// the next call of Parse.
@@ -102,9 +106,9 @@ func ParseFormat(name string) (Format, error) {
 		name)
 }
 
-// Options say what to read from a line.
+// Options say which parts of a line are read.
 type Options struct {
-	// Key says whose request it is. The zero value is the address.
+	// Key names the client of a request. The zero value is the address.
 	Key Key
 	// Whole has a Record tell all that the line says about the request.
 	Whole bool
@@ -148,13 +152,13 @@ func New(f Format, o Options) (Parser, error) {
 	return &combinedLines{take: take, details: details{o.Whole, o.Values}}, nil
 }
 
-// details say what more a line is read for.
+// details say which further parts of a line are read.
 type details struct {
 	whole  bool
 	values []Key
 }
 
-// add adds to a record what a line that is no JSON says.
+// add adds the address, the fields and the values of a line that is no JSON to a record.
 func (d *details) add(r *Record, address, referer, forwarded []byte) {
 	if !d.whole {
 		return

@@ -6,7 +6,7 @@ import (
 	"unsafe"
 )
 
-// Request is what a Record says about a request, to keep.
+// Request is a copy of a Record that stays valid.
 type Request struct {
 	Method, Host, Path string
 	Address            string
@@ -18,7 +18,7 @@ type Request struct {
 // Text is a field of a request's header.
 type Text struct{ Name, Value string }
 
-// Request returns what the record says, which has to have its details. It stays valid.
+// Request returns a copy of the record, which has to have its details. The copy stays valid.
 func (r *Record) Request() *Request {
 	// One string for all is one allocation.
 	space := make([]byte, 0, 256)

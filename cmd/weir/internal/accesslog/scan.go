@@ -6,16 +6,16 @@ import (
 	"github.com/valyala/fastjson"
 )
 
-// A scanner finds the values at some paths of a JSON object in one pass. It makes no tree of what else the line has, and looks no
-// further into that than to find its end. A server writes the same names in the same order, and many values again and again: the scanner
-// remembers those of the line before, and compares what stands in their places before it reads it.
+// A scanner finds the values at some paths of a JSON object in one pass. It makes no tree of the other values, and looks no
+// further into them than to find their ends. A server writes the same names in the same order, and many values again and again: the scanner
+// remembers those of the line before, and compares the line with them before it reads it.
 type scanner struct {
 	root   branch
 	values [][]byte // as they stand in the line, by their numbers; nil if there is none
 	line   uint64
 }
 
-// branch is what stands under a name of an object.
+// branch is a name in an object, and the names below it.
 type branch struct {
 	name     string
 	number   int                    // of the value, or -1
@@ -29,7 +29,7 @@ type branch struct {
 type field struct {
 	text []byte  // its name, or its name and value: "status":200
 	name int     // where the value begins
-	of   *branch // what is known of the name, or nil
+	of   *branch // its branch, or nil if no path has the name
 }
 
 const (
@@ -134,7 +134,7 @@ func (s *scanner) object(b *branch, line []byte, i int) int {
 	}
 }
 
-// nameIn reads the name of a field. It returns what is known of the name, and where the value begins, or -1.
+// nameIn reads the name of a field. It returns the branch of the name, if a path has it, and where the value begins, or -1.
 func (b *branch) nameIn(text []byte) (one *branch, value int) {
 	end := endOfString(text, 1)
 	if end < 0 {

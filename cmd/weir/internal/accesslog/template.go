@@ -13,8 +13,8 @@ import (
 
 // A template is the format that a server was told: nginx' log_format or Apache's LogFormat, as it stands in the server's configuration.
 //
-// A line is read from both ends towards the one field that a client writes without quotes, if there is one. What is left is that field's,
-// whatever it has in it. So the format may have one such field.
+// A line is read from both ends towards the one field that a client writes without quotes, if there is one. The rest is that field's,
+// with spaces and quotes in it or not. So the format may have one such field.
 type template struct {
 	fields []templateField
 	tail   string // the text behind the last field
@@ -29,7 +29,7 @@ type templateField struct {
 	shape  shape
 }
 
-// A role is what a field tells.
+// A role is the meaning of a field.
 type role uint8
 
 const (
@@ -44,13 +44,13 @@ const (
 	headerRole
 )
 
-// A shape is how a field is told from what stands around it.
+// A shape says how a field is told from the text around it.
 type shape uint8
 
 const (
 	wordShape    shape = iota // has no space
 	addressShape              // has no space, and may have colons
-	listShape                 // words, with ", " or " : " between them, as nginx writes what several upstreams have said
+	listShape                 // words, with ", " or " : " between them, as nginx writes the values of several upstreams
 	localShape                // 10/Oct/2026:13:55:36 +0200
 	bracketShape              // the same in brackets
 	quotedShape               // stands in quotes, and has a backslash before each quote of its own
@@ -107,7 +107,7 @@ func parseTemplate(text string) (*template, error) {
 	return t, t.settle()
 }
 
-// settle finds the fields in quotes, and those that are needed.
+// settle finds the fields in quotes, and the needed ones.
 func (t *template) settle() error {
 	has := make(map[role]bool)
 	for i := range t.fields {
@@ -253,7 +253,7 @@ var errTemplate = errors.New("the line is not in the format")
 
 // Parse implements Parser.
 func (t *templateLines) Parse(line []byte, r *Record) error {
-	*r = Record{}
+	r.empty()
 	if !t.match(line) {
 		return errTemplate
 	}
@@ -373,7 +373,7 @@ func (t *templateLines) match(line []byte) (ok bool) {
 	return ok
 }
 
-// after returns what follows a field, up to a space.
+// after returns the literal that follows a field, up to a space.
 func (t *template) after(i int) string {
 	text := t.tail
 	if i+1 < len(t.fields) {
@@ -388,7 +388,7 @@ const (
 	bracketLength = localLength + 2
 )
 
-// forward returns the value of a field that the text begins with, and what follows it.
+// forward returns the value of a field that the text begins with, and the text behind it.
 func (t *template) forward(i int, text []byte) (value, rest []byte, ok bool) {
 	end := 0
 	switch t.fields[i].shape {
@@ -451,7 +451,7 @@ func cutAt(run []byte, mark string, find func(text, mark []byte) int) (int, bool
 	return end, end >= 0
 }
 
-// backward returns the value of a field that the text ends with, and what is before it.
+// backward returns the value of a field that the text ends with, and the text before it.
 func (t *template) backward(i int, text []byte) (before, value []byte, ok bool) {
 	mark := t.fields[i].before
 	mark = mark[strings.LastIndexByte(mark, ' ')+1:]
@@ -520,7 +520,7 @@ func beginOfQuoted(text []byte) int {
 	}
 }
 
-// escaped reports whether what stands behind a text has a backslash before it.
+// escaped reports whether the byte behind a text is escaped by a backslash.
 func escaped(text []byte) bool {
 	return (len(text)-len(bytes.TrimRight(text, `\`)))%2 == 1
 }

@@ -77,7 +77,7 @@ func daysSince1970(year, month, day int64) int64 {
 // layouts are the forms of timestamps in JSON lines and of load balancers. Go reads a fraction of a second after each of them.
 var layouts = []string{time.RFC3339, "2006-01-02T15:04:05Z0700", "2006-01-02 15:04:05Z07:00", "2006-01-02 15:04:05 -0700"}
 
-// zoneless are those that do not name a zone.
+// zoneless are the layouts without a zone.
 var zoneless = []string{"2006-01-02T15:04:05", "2006-01-02 15:04:05", "2006/01/02 15:04:05"}
 
 // stamp reads a timestamp in text: microseconds since 1970, and whether it gives whole seconds only.
@@ -85,6 +85,9 @@ func stamp(text []byte, zone *time.Location) (instant int64, whole bool, err err
 	if len(text) == 26 && text[2] == '/' {
 		instant, err = bracketed(text)
 		return instant, true, err
+	}
+	if instant, whole, ok := rfc3339(text); ok {
+		return instant, whole, nil
 	}
 	if instant, whole, ok := epoch(text); ok {
 		return instant, whole, nil
@@ -102,6 +105,69 @@ func stamp(text []byte, zone *time.Location) (instant int64, whole bool, err err
 		}
 	}
 	return 0, false, fmt.Errorf("timestamp %q is in no known form", clip(text))
+}
+
+// rfc3339 reads the usual forms of a timestamp with a zone, "2026-10-10T13:55:36.123+02:00" and the like, as package time does and several times
+// faster. It reports false of all others, and of each timestamp that may be wrong.
+func rfc3339(text []byte) (instant int64, whole, ok bool) {
+	if len(text) < 20 || text[4] != '-' || text[7] != '-' || text[10] != 'T' && text[10] != ' ' || text[13] != ':' || text[16] != ':' {
+		return 0, false, false
+	}
+	year, ok1 := number(text[0:4])
+	month, ok2 := number(text[5:7])
+	day, ok3 := number(text[8:10])
+	hour, ok4 := number(text[11:13])
+	minute, ok5 := number(text[14:16])
+	seconds, ok6 := number(text[17:19])
+	const sure = 28 // every month has this day
+	if !ok1 || !ok2 || !ok3 || !ok4 || !ok5 || !ok6 || year < 1970 || month < 1 || month > 12 || day < 1 || hour > 23 || minute > 59 || seconds > 59 ||
+		day > sure && day > daysSince1970(year+month/12, month%12+1, 1)-daysSince1970(year, month, 1) {
+		return 0, false, false
+	}
+	micros, zone, whole, ok := fraction(text[19:])
+	if !ok {
+		return 0, false, false
+	}
+	offset, ok := offsetOf(zone)
+	if !ok {
+		return 0, false, false
+	}
+	clock := hour*3600 + minute*60 + seconds - offset
+	return (daysSince1970(year, month, day)*86400+clock)*second + micros, whole, true
+}
+
+// fraction reads the fraction of a second that a text may begin with, in microseconds, and returns the rest.
+func fraction(text []byte) (micros int64, rest []byte, whole, ok bool) {
+	if text[0] != '.' && text[0] != ',' {
+		return 0, text, true, true
+	}
+	digits := 0
+	for rest = text[1:]; len(rest) > 0 && '0' <= rest[0] && rest[0] <= '9'; rest = rest[1:] {
+		if digits++; digits <= 6 {
+			micros = micros*10 + int64(rest[0]-'0')
+		}
+	}
+	for more := digits; more < 6; more++ {
+		micros *= 10
+	}
+	return micros, rest, false, 0 < digits && digits <= 9
+}
+
+// offsetOf reads an offset from UTC, "Z" or "+02:00", in seconds.
+func offsetOf(zone []byte) (offset int64, ok bool) {
+	if len(zone) == 1 && zone[0] == 'Z' {
+		return 0, true
+	}
+	if len(zone) != 6 || zone[3] != ':' {
+		return 0, false
+	}
+	hours, ok1 := number(zone[1:3])
+	minutes, ok2 := number(zone[4:6])
+	offset = hours*3600 + minutes*60
+	if zone[0] == '-' {
+		offset = -offset
+	}
+	return offset, ok1 && ok2 && hours <= 23 && minutes <= 59 && (zone[0] == '+' || zone[0] == '-')
 }
 
 func inRange(at time.Time, whole bool) (int64, bool, error) {
@@ -136,7 +202,7 @@ func epoch(text []byte) (instant int64, whole, ok bool) {
 	return n*second + micros, !broken, ok || !broken
 }
 
-// clip returns what a message quotes of a line.
+// clip returns the part of a line that a message quotes.
 func clip(text []byte) []byte {
 	const most = 120
 	if len(text) > most {

@@ -1,5 +1,5 @@
 // Package arrival turns logs into one sequence of requests in the order of time: it parses blocks of lines on all processors, merges
-// what several servers logged, puts right what was logged a little out of order, and spreads the requests of a second whose log tells
+// the logs of several servers, puts lines right that stand a little out of order, and spreads the requests of a second if a log tells
 // whole seconds only.
 package arrival
 
@@ -23,7 +23,7 @@ type Arrival struct {
 	// AgentHash is a hash of Agent, if Marks or All was asked for.
 	AgentHash uint64
 	Status    uint16
-	// Request is what the line says, with Options.Requests. It stays valid.
+	// Request is the whole request, with Options.Requests. It stays valid.
 	Request *accesslog.Request
 	Whole   bool // the log told the second alone, and the rest is a guess
 }
@@ -36,7 +36,7 @@ type Sink interface {
 // Part is how much of a request is needed.
 type Part uint8
 
-// The parts: None leaves the request out, When is all but Path and what is said of Agent, Marks is all but Agent, and All is everything.
+// The parts: None leaves the request out, When is all but Path, Agent and AgentHash, Marks is all but Agent, and All is everything.
 const (
 	None Part = iota
 	When
@@ -44,17 +44,17 @@ const (
 	All
 )
 
-// Options say what is read.
+// Options say which parts of the logs are read.
 type Options struct {
 	// Format is that of all files. By default each is looked at.
 	Format accesslog.Format
-	// Log says what to read from a line.
+	// Log says which parts of a line are read.
 	Log accesslog.Options
 	// Route, if it is given, says which requests count.
 	Route *Route
 	// Keep, if it is given, says how much of a key's requests is needed. By default it is When. It is called concurrently.
 	Keep func(hash uint64) Part
-	// Requests has each Arrival bear what its line says.
+	// Requests has each Arrival bear its whole request.
 	Requests bool
 	// Late is for how long a line is waited for that stands behind a younger one. 0 means ten seconds.
 	Late time.Duration
@@ -62,14 +62,14 @@ type Options struct {
 	Workers int
 }
 
-// Summary tells what was read.
+// Summary counts the lines that were read.
 type Summary struct {
 	Lines      int64 // all
 	Arrivals   int64 // those that count
 	OtherRoute int64 // those of a route that was not asked for
 	Keyless    int64 // those without a key
 	Skipped    int64 // those that could not be read
-	Late       int64 // those that were counted at a later instant than they name, since they stood too far behind
+	Late       int64 // lines that were counted at a later instant than they name, since they stood too far behind
 	// Behind is how far behind a younger line the furthest of them stood, in whole seconds. As Options.Late it would have been enough.
 	Behind time.Duration
 	// Crowded is set where the requests within Options.Late took more than MostWaiting, so that some were not waited for as long.
@@ -77,7 +77,7 @@ type Summary struct {
 	// Aside is how many lines count nowhere, since their time is far outside of those around them, and FirstAside is the instant of the first one.
 	Aside, FirstAside int64
 
-	Whole    int64 // those whose timestamp is a whole second
+	Whole    int64 // those with a whole second as their timestamp
 	FirstBad *BadLine
 	unread   unread            // lines that could not be read, by client
 	Formats  map[string]string // of each file
@@ -101,7 +101,7 @@ func (s *Summary) Span() time.Duration {
 // MostLate is the most that Options.Late can be: the requests of so much time are kept in memory.
 const MostLate = time.Hour
 
-// Disorder says how many lines stood too far behind younger ones, and what to do about it. It is empty if none did.
+// Disorder says how many lines stood too far behind younger ones, and names the remedy. It is empty if none did.
 func (s *Summary) Disorder() string {
 	if s.Late == 0 {
 		return ""

@@ -6,7 +6,7 @@ import "time"
 type Calendar struct {
 	zone *time.Location
 
-	from, to int64 // what is known holds for these instants
+	from, to int64 // the instants for which the fields above hold
 	day      time.Time
 	hour     int
 }

@@ -51,7 +51,7 @@ func (o *order) strays(at int64, ahead func() []int64) bool {
 	if back := len(next) - stay; back >= 2 && 8*stay < back {
 		return true
 	}
-	const few, enough = 16, 100 // so few lines say nothing, and so many do
+	const few, enough = 16, 100 // fewer lines ahead prove nothing, and more lines behind do
 	return len(next) < few && o.lines >= enough && farFrom(at, o.last, o.latest-o.earliest)
 }
 
@@ -87,7 +87,7 @@ func (s *Summary) Outlier() string {
 		s.Aside, s.Lines, first)
 }
 
-// setAside takes the arrivals out of a batch whose time is far outside of those around them.
+// setAside takes the arrivals out of a batch that are far, in time, from those around them.
 func (rd *reading) setAside(c *cursor, b *batch) {
 	var aside map[int32]bool
 	for i, at := range b.times {

@@ -12,7 +12,7 @@ import (
 // seed is that of all hashes of this process.
 var seed = maphash.MakeSeed()
 
-// Hash returns what stands for a key in this process.
+// Hash returns the number that stands for a key in this process.
 func Hash(key []byte) uint64 { return maphash.Bytes(seed, key) }
 
 // A job is a block to parse, and where the batch is sent.
@@ -22,7 +22,7 @@ type job struct {
 	done   chan *batch
 }
 
-// A batch is what a block says. Its arrivals refer to texts alone.
+// A batch has the requests of a block. Its arrivals refer to texts alone.
 type batch struct {
 	block    []byte
 	texts    texts
@@ -54,7 +54,7 @@ func newWorker(o Options) *worker {
 	return w
 }
 
-// parse fills a batch with what the block says.
+// parse fills a batch with the requests of a block.
 func (w *worker) parse(j job, b *batch) error {
 	parser := w.parsers[j.format]
 	if parser == nil {
@@ -95,7 +95,7 @@ const longestStart = 64 << 10
 // longestAgent is how much of a User-Agent is looked at.
 const longestAgent = 256
 
-// take adds what a line says.
+// take adds the request of a line.
 func (w *worker) take(b *batch, line []byte, r *accesslog.Record, parser accesslog.Parser) {
 	err := errLong
 	if len(line) <= logfile.Longest {

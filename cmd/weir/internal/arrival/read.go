@@ -34,7 +34,7 @@ func Read(ctx context.Context, files []string, o Options, progress *Progress, si
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	rd := &reading{
-		ctx: ctx, options: o, progress: progress, jobs: make(chan job), timeline: newTimeline(sink, o.Late),
+		ctx: ctx, options: o, progress: progress, jobs: make(chan job), timeline: newTimeline(sink, o.Late), stock: stock{most: 4*o.Workers + mostBatches},
 		summary: Summary{Formats: make(map[string]string, len(files)), First: math.MaxInt64, Last: math.MinInt64},
 	}
 	defer rd.running.Wait() // after the cancellation
@@ -62,7 +62,7 @@ type reading struct {
 	progress *Progress
 	jobs     chan job
 	running  sync.WaitGroup
-	batches  sync.Pool
+	stock    stock
 	timeline *timeline
 	summary  Summary
 }
@@ -75,7 +75,7 @@ type cursor struct {
 	order   order
 	batches chan chan *batch
 	failed  error    // once batches is closed
-	ahead   []*batch // those that were looked at before their turn
+	ahead   []*batch // batches that were looked at before their turn
 	batch   *batch
 	next    int // the arrival in batch that is next
 	lines   int64
@@ -116,7 +116,7 @@ func (rd *reading) look(files []string) ([]*cursor, error) {
 func (rd *reading) head(name string) ([]byte, accesslog.Format, error) {
 	const (
 		enough = 64 << 10
-		most   = 16 // blocks: what stands in front may be unreadable
+		most   = 16 // blocks: the first ones may be unreadable
 	)
 	var unseen atomic.Int64
 	f, err := logfile.Open(name, &unseen)
@@ -179,10 +179,7 @@ func (rd *reading) work() {
 		case <-rd.ctx.Done():
 			return
 		case j := <-rd.jobs:
-			b, _ := rd.batches.Get().(*batch)
-			if b == nil {
-				b = new(batch)
-			}
+			b := rd.stock.batch()
 			if err := w.parse(j, b); err != nil {
 				b.bad = err // look has made the same parser before, so this cannot be
 			}
@@ -191,7 +188,7 @@ func (rd *reading) work() {
 	}
 }
 
-// open begins to read a log, ahead of what is asked for. It reports false if that has no request.
+// open begins to read a log, some batches ahead. It reports false if the log has no request.
 func (rd *reading) open(c *cursor) (bool, error) {
 	f, err := logfile.Open(c.name, &rd.progress.Bytes)
 	if err != nil {
@@ -202,15 +199,7 @@ func (rd *reading) open(c *cursor) (bool, error) {
 		defer close(c.batches)
 		blocks := logfile.NewBlocks(f)
 		for {
-			var space []byte
-			if used, _ := rd.batches.Get().(*batch); used != nil {
-				space, used.block = used.block, nil
-				if cap(space) > logfile.BlockSize {
-					space = nil // a long line had it made
-				}
-				rd.batches.Put(used)
-			}
-			block, err := blocks.Next(space)
+			block, err := blocks.Next(rd.stock.block())
 			if err != nil {
 				if err = errors.Join(err, f.Close()); !errors.Is(err, io.EOF) {
 					c.failed = fmt.Errorf("%s: %w", c.name, err)
@@ -239,7 +228,7 @@ func (rd *reading) open(c *cursor) (bool, error) {
 func (rd *reading) advance(c *cursor) (bool, error) {
 	for c.batch == nil || c.next == len(c.batch.arrivals) {
 		if c.batch != nil {
-			rd.batches.Put(c.batch)
+			rd.stock.put(c.batch)
 			c.batch = nil
 		}
 		if len(c.ahead) > 0 {
@@ -327,7 +316,7 @@ func (rd *reading) merge(waiting []*cursor) error {
 	return nil
 }
 
-// choose returns the log whose next request is the oldest, or -1, and the instant of the next request of the others.
+// choose returns the log with the oldest next request, or -1, and the instant of the next request of the others.
 func choose(open []*cursor) (oldest int, bound int64) {
 	oldest, bound = -1, math.MaxInt64
 	first := int64(math.MaxInt64)

@@ -7,7 +7,7 @@ import (
 	"unsafe"
 )
 
-// A timeline puts arrivals into the order of time. It waits for those that stand behind younger ones, second by second.
+// A timeline puts arrivals into the order of time. It waits for arrivals that stand behind younger ones, second by second.
 type timeline struct {
 	sink  Sink
 	slots []slot // a ring: that of a second is at its remainder
@@ -34,9 +34,9 @@ type slot struct {
 	arrivals    []Arrival
 	texts       texts
 	exact, some bool // whether one of them has an exact instant, and whether there is any
-	size        int  // of what it keeps, in bytes
+	size        int  // of its requests, in bytes
 
-	from int64 // what of the second was handed over already, in microseconds
+	from int64 // how much of the second was handed over already, in microseconds
 }
 
 // spread is how many requests a key has in a second, and how many of them have got their instant.
@@ -80,7 +80,8 @@ func (t *timeline) add(a *Arrival) {
 	}
 }
 
-// makeRoom hands over the oldest half of what waits, before its time. Of one second that takes all the room, it hands over what has come so far.
+// makeRoom hands over the oldest half of the requests that wait, before their time. If one second takes all the room, it hands over the first
+// part of that second.
 func (t *timeline) makeRoom() {
 	for t.waiting > t.most/2 {
 		if s := &t.slots[t.at(t.base)]; s.size == t.waiting {
@@ -105,7 +106,7 @@ func (t *timeline) at(second int64) int {
 	return int(((second % n) + n) % n)
 }
 
-// closeBefore hands over what came before the given second, which becomes the oldest that is open.
+// closeBefore hands over the requests before the given second, which becomes the oldest that is open.
 func (t *timeline) closeBefore(second int64) {
 	for last := min(second, t.base+int64(len(t.slots))); t.base < last; t.base++ {
 		s := &t.slots[t.at(t.base)]
@@ -122,8 +123,8 @@ func (t *timeline) end() {
 	}
 }
 
-// hand gives a second to the sink, or what is left of it. A request whose second alone is known gets an instant: k requests of a key have
-// those that part the time from s.from to the given end into k.
+// hand gives a second to the sink, or the rest of it. A request that has a whole second only gets an instant: k requests of a key divide
+// the time from s.from to the given end into k equal parts.
 func (t *timeline) hand(s *slot, end int64) {
 	if !s.some {
 		return

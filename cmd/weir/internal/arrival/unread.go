@@ -42,7 +42,7 @@ func (s *Summary) Unread() []Unread {
 	return all
 }
 
-// Hidden says what the lines that could not be read hide. It is empty if all could be read. name returns what a client is called, and read
+// Hidden names the clients of the lines that could not be read. It is empty if all could be read. name returns the name of a client, and read
 // reports whether a line of a client could be read; nil means that this is not known.
 func (s *Summary) Hidden(name func(address string) string, read func(address string) bool) string {
 	if s.Skipped == 0 {

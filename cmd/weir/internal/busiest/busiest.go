@@ -16,9 +16,9 @@ const atOnce = 100
 
 // Options are how a Sampler samples.
 type Options struct {
-	// Prefix is what the keys start with. The empty one is that of all.
+	// Prefix limits the page to keys that start with it.
 	Prefix string
-	// Limits are those with names of their own, whose numbers are not in the store.
+	// Limits are the limits with names of their own: the store does not have their numbers.
 	Limits []core.Limit
 	// Rows is how many keys are kept in view.
 	Rows int
@@ -39,7 +39,7 @@ type Sampler struct {
 	rows    map[admin.Entry]Row
 }
 
-// Known are limits with names of their own, whose numbers are not in the store.
+// Known are limits with names of their own: the store does not have their numbers.
 type Known map[identity]core.Limit
 
 // NewKnown returns these limits. Of several with the same name and algorithm the last counts.
@@ -60,10 +60,10 @@ func (k Known) LimitOf(entry admin.Entry) (core.Limit, bool) {
 	return limit, ok && entry.Named
 }
 
-// identity is what the keys of a limit with a name of its own say about it.
+// identity is a limit with a name of its own, as its keys tell of it.
 type identity struct{ algorithm, name string }
 
-// Page is what a sample has found.
+// Page has the keys that a sample has found.
 type Page struct {
 	// Rows are the keys that have used most of their limits, the fullest first.
 	Rows []Row
@@ -77,7 +77,7 @@ type Page struct {
 type Row struct {
 	admin.Entry
 
-	// Decision is what a request that costs one would get now.
+	// Decision is the answer that a request of cost 1 would get now.
 	Decision core.Decision
 	// Change is by how many units the use has grown since the sample before, and Again whether there was one.
 	Change int
@@ -149,7 +149,7 @@ func (s *Sampler) Sample(ctx context.Context) (Page, error) {
 	return s.view(), nil
 }
 
-// peek returns how entries stand. Of one whose numbers are not known, the decision is zero.
+// peek returns how entries stand. If the numbers of its limit are not known, the decision is zero.
 func (s *Sampler) peek(ctx context.Context, entries []admin.Entry) ([]Row, error) {
 	rows := make([]Row, 0, len(entries))
 	for part := range slices.Chunk(entries, atOnce) {

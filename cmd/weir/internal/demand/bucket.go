@@ -18,7 +18,7 @@ func (b *bucket) fill(now int64) {
 	}
 }
 
-// rise notes a new highest level. It returns when the bucket will be empty: what is above Most does not count.
+// rise notes a new highest level. It returns when the bucket will be empty: units above Most do not count.
 func (b *bucket) rise(r int, now, empty int64) int64 {
 	interval := intervals[r]
 	level := (empty - now + interval - 1) / interval

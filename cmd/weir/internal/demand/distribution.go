@@ -71,7 +71,7 @@ func (d Distribution) Above(n int) int {
 	return d.Keys() - d.steps[i-1].keys
 }
 
-// Least returns the least number that at most so many keys exceed.
+// Least returns the least number that at most the given number of keys exceed.
 func (d Distribution) Least(exceeding int) int {
 	for _, s := range d.steps {
 		if d.Keys()-s.keys <= exceeding {
@@ -91,7 +91,7 @@ func (d Distribution) Quantile(q float64) int {
 	return 0
 }
 
-// Demand is what a log's keys need.
+// Demand says how large a burst the keys of a log need at each rate.
 type Demand struct {
 	Requests uint64
 	// Distinct is how many keys there are. It is exact as long as none was given up, and then an estimate with a standard error of 0.8 %.
@@ -105,11 +105,11 @@ type Demand struct {
 	Normal, All [RateCount]Distribution
 	// Peaks are the most requests that keys had in a minute, an hour and a day.
 	Peaks [3]Distribution
-	// Keys are those that were followed to the end.
+	// Keys are the keys that were followed to the end.
 	Keys []*Key
 }
 
-// Demand returns what was found. The Tracker must not be used any more.
+// Demand returns the demand of all keys. The Tracker must not be used any more.
 func (t *Tracker) Demand() *Demand {
 	d := &Demand{Requests: t.requests, Missed: t.missed, GivenUp: t.past[0].keys + t.past[1].keys}
 	d.Distinct = uint64(t.keys.n)

@@ -40,7 +40,7 @@ var grades = []struct {
 // that do not look like abuse: none, 0.1 % and 1 %. None has a higher rate or a larger burst than the one before. It returns nothing if
 // there are no such keys, or no burst is large enough.
 //
-// span is how much time the log tells of. A proposal recovers within it, if any limit does, since the log does not tell what keys need of a
+// span is how much time the log tells of. A proposal recovers within it, if any limit does, since the log does not tell how much keys need of a
 // slower one: over a log of a minute, 3 a day would seem enough for everybody.
 //
 // wait is how long a client that has used its burst up waits for the next request at most: slower rates are not proposed.
@@ -49,7 +49,7 @@ func (d *Demand) Propose(horizon, span, wait time.Duration) []Proposal {
 	if normal == 0 {
 		return nil
 	}
-	slowest, least := RateCount-1, 1 // what the tighter proposal has
+	slowest, least := RateCount-1, 1 // the burst of the tighter proposal
 	var proposals []Proposal
 	for _, g := range grades {
 		tolerated := normal * g.perThousand / 1000

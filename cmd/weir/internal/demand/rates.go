@@ -1,6 +1,6 @@
-// Package demand finds out what keys need. The burst that a key needs at a rate is the highest level of a leaky bucket without a brim that
-// drains at that rate: a limit with that capacity admits all of the key's requests, and one with less denies at least one. So one pass
-// over the requests tells, for all rates at once, whom any limit would ever deny.
+// Package demand finds out how large a burst keys need. The burst that a key needs at a rate is the highest level of a leaky bucket
+// without a brim that drains at that rate: a limit with that capacity admits all of the key's requests, and one with less denies at least one. So one pass
+// over the requests tells, for all rates at once, which keys any limit would ever deny.
 //
 // Instants are whole microseconds, and each rate admits an event every whole number of microseconds, so nothing is rounded.
 package demand

@@ -24,7 +24,7 @@ const (
 	Dominant
 )
 
-// String says what the signs are, in words.
+// String names the signs.
 func (s Sign) String() string {
 	var all []string
 	for i, text := range []string{
@@ -43,9 +43,9 @@ const (
 	manyRequests = 200
 	// manyAgents is how many user agents look like several people behind one address.
 	manyAgents = 5
-	// farAbove is how many times what nine of ten keys have at most is out of line.
+	// farAbove times the level that nine of ten keys stay within is out of line.
 	farAbove = 10
-	// usual is the part of all keys with a mark, one in so many, from which on the mark says nothing: among programs, no program stands out.
+	// usual is 1 divided by the share of keys with a mark from which on the mark says nothing: among programs, no program stands out.
 	usual = 10
 )
 

@@ -11,12 +11,12 @@ import (
 // DefaultKeys is how many keys a Tracker follows at a time by default. Each takes about 0.8 KB.
 const DefaultKeys = 100_000
 
-// Key is what is known of a key.
+// Key is a key, and its traffic.
 type Key struct {
 	Text     string
 	Hash     uint64
 	Requests uint64
-	Missed   uint64    // at most so many requests of the key came before it was followed
+	Missed   uint64    // the most requests of the key that may have come before it was followed
 	Refused  uint64    // requests that were answered 4xx, except 429
 	Limited  uint64    // requests that were answered 429
 	Peak     [3]uint32 // most requests in a minute, an hour and a day of UTC
@@ -52,12 +52,12 @@ func (k *Key) Failing() bool {
 // Tracker follows keys. It is an [arrival.Sink], and must not be used concurrently.
 //
 // It follows a bounded number of them. When that is reached, those with the fewest requests are given up (the algorithm of Misra and Gries, as
-// a batch: the same bound as that of Space-Saving); what they needed is added to the totals. A key that is given up and comes back is
+// a batch: the same bound as that of Space-Saving); their need is added to the totals. A key that is given up and comes back is
 // counted twice, and its needed burst may be too low by at most Missed, which is never more than two requests in Keys.
 type Tracker struct {
 	most     int
 	index    map[uint64]uint32
-	keys     table // those that are followed
+	keys     table // the keys that are followed
 	missed   uint64
 	distinct *hyperloglog.Sketch
 	past     [2]past // of normal and of suspect keys
@@ -67,7 +67,7 @@ type Tracker struct {
 // Keep says how much of each request a Tracker needs, as arrival.Options.Keep.
 func Keep(uint64) arrival.Part { return arrival.Marks }
 
-// NewTracker returns a Tracker that follows at most so many keys at a time: DefaultKeys if it is 0.
+// NewTracker returns a Tracker that follows at most the given number of keys at a time: DefaultKeys if it is 0.
 func NewTracker(keys int) *Tracker {
 	if keys <= 0 {
 		keys = DefaultKeys
@@ -157,7 +157,7 @@ func (k *Key) add(a *arrival.Arrival) {
 	k.bucket.fill(a.Instant)
 }
 
-// past is what was needed by keys that are not followed any more.
+// past is the need of keys that are not followed any more.
 type past struct {
 	keys  int
 	need  [RateCount]counts

@@ -18,7 +18,7 @@ const (
 type Blocks struct {
 	r        io.Reader
 	rest     []byte // the begin of the next block
-	skipping bool   // whether what is read next belongs to a line that is too long
+	skipping bool   // whether the next bytes belong to a line that is too long
 	err      error
 }
 
@@ -26,7 +26,7 @@ type Blocks struct {
 func NewBlocks(r io.Reader) *Blocks { return &Blocks{r: r} }
 
 // Next returns the next block in space, or in a larger slice if that has no room for it. It ends with a line end, unless the text ends
-// without one or the line is too long. The error is io.EOF at the end, and what was read before any other error is returned first.
+// without one or the line is too long. The error is io.EOF at the end. The text before any other error is returned first.
 func (b *Blocks) Next(space []byte) ([]byte, error) {
 	if cap(space) < BlockSize {
 		space = make([]byte, 0, BlockSize)
@@ -65,7 +65,7 @@ func (b *Blocks) Next(space []byte) ([]byte, error) {
 	return nil, b.err
 }
 
-// skip leaves the rest of a line out that is too long, and appends what was read behind it.
+// skip leaves the rest of a line out that is too long, and appends the text behind it.
 func (b *Blocks) skip(block []byte) []byte {
 	for b.skipping && b.err == nil {
 		var n int

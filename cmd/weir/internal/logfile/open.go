@@ -13,7 +13,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// A File is an open log. Read returns what it says, decompressed.
+// A File is an open log. Read returns its text, decompressed.
 type File struct {
 	name    string
 	file    *os.File
@@ -22,8 +22,8 @@ type File struct {
 	read    *atomic.Int64
 }
 
-// Open opens a log. Its content says whether it is compressed with gzip or zstd; its name means nothing. What is read of the file, as it
-// lies on the disk, is added to read.
+// Open opens a log. Its content says whether it is compressed with gzip or zstd; its name means nothing. The bytes that are read of the file, as it
+// lies on the disk, are added to read.
 func Open(name string, read *atomic.Int64) (*File, error) {
 	f, err := os.Open(name) //nolint:gosec // the user names it
 	if err != nil {
@@ -37,7 +37,7 @@ func Open(name string, read *atomic.Int64) (*File, error) {
 	return opened, nil
 }
 
-// decompressed returns what the file says.
+// decompressed returns a reader of the file's text.
 func (f *File) decompressed() (io.Reader, error) {
 	raw := bufio.NewReaderSize(counted{f.file, f.read}, 64<<10)
 	magic, err := raw.Peek(4)
@@ -58,7 +58,7 @@ func (f *File) decompressed() (io.Reader, error) {
 	return raw, nil
 }
 
-// Read reads what the log says.
+// Read reads the log's text.
 func (f *File) Read(p []byte) (int, error) { return f.text.Read(p) }
 
 // Close closes the file.
@@ -67,7 +67,7 @@ func (f *File) Close() error {
 	return f.file.Close()
 }
 
-// counted counts what is read.
+// counted counts the bytes that are read.
 type counted struct {
 	io.Reader
 

@@ -1,4 +1,4 @@
-// Package replay says what limits would have done: it goes through the requests of the keys that need more than a limit gives,
+// Package replay says which requests limits would have denied: it goes through the requests of the keys that need more than a limit gives,
 // and decides each of them as the limit would.
 package replay
 
@@ -13,7 +13,7 @@ import (
 	"github.com/weir-go/ratelimit/cmd/weir/internal/demand"
 )
 
-// The bounds of what a replay keeps: buckets of single keys under single limits, and keys whose requests are looked at in detail.
+// The bounds of what a replay keeps: buckets of single keys under single limits, and keys that are looked at request by request.
 const (
 	MostBuckets = 500_000
 	MostKeys    = 2_000
@@ -33,16 +33,16 @@ type Replay struct {
 	days      map[int64]*Day          // by their begin, in seconds since 1970
 }
 
-// Cell is what a limit of the frontier would have done.
+// Cell counts the requests that a limit of the frontier would have denied.
 type Cell struct {
 	demand.Cell
 
-	Keys, Normal int    // that it denies at least once: all, and those that do not look like abuse
+	Keys, Normal int    // that it denies at least once: all, and the ones that do not look like abuse
 	Counted      bool   // whether Denied was counted
 	Denied       uint64 // requests
 }
 
-// Day is what the proposals would have done on a day.
+// Day counts the requests that the proposals would have denied on a day.
 type Day struct {
 	Begin  time.Time
 	Denied []uint64 // requests, by proposal
@@ -66,7 +66,7 @@ type run struct {
 	first, past uint16 // the number of the first cell, and of the one that follows them
 }
 
-// Verdict is what a proposal would have done to a key.
+// Verdict counts the requests of a key that a proposal would have denied.
 type Verdict struct {
 	Denied uint64
 	First  time.Time // the first denial
@@ -225,7 +225,7 @@ func (r *Replay) Second(arrivals []arrival.Arrival) {
 	}
 }
 
-// count decides a request as each limit of the frontier would. It has no branches, since nobody can foretell what they would be.
+// count decides a request as each limit of the frontier would. It has no branches, since a processor cannot predict them.
 func (r *Replay) count(s *Subject, now int64) {
 	empty := s.empty
 	for _, run := range s.runs {
@@ -241,7 +241,7 @@ func (r *Replay) count(s *Subject, now int64) {
 	}
 }
 
-// day returns what is known of a day.
+// day returns the counts of a day.
 func (r *Replay) day(begin time.Time) *Day {
 	d := r.days[begin.Unix()]
 	if d == nil {
@@ -305,7 +305,7 @@ func (e *Evidence) add(a *arrival.Arrival, hour int) {
 	e.Agents = append(e.Agents, Agent{Name: string(a.Agent), Requests: 1})
 }
 
-// Cell returns what a limit of the frontier would have done.
+// Cell returns the counts of a limit of the frontier.
 func (r *Replay) Cell(c demand.Cell) Cell {
 	at, _ := slices.BinarySearch(demand.Bursts, c.Burst)
 	at += c.Rate * len(demand.Bursts)

@@ -13,7 +13,7 @@ import (
 	"github.com/weir-go/ratelimit/cmd/weir/internal/replay"
 )
 
-// New returns the report of what was found.
+// New returns the report of a log.
 func New(in Input) *Report {
 	d := in.Demand
 	r := &Report{
@@ -64,7 +64,7 @@ func New(in Input) *Report {
 	return r
 }
 
-// unread says what the lines that could not be read hide.
+// unread names the clients of the lines that could not be read.
 func (r *Report) unread(in Input) {
 	var known func(string) bool
 	if in.Key == (accesslog.Key{}) && in.Demand.GivenUp == 0 && in.Summary.OtherRoute == 0 {
@@ -83,7 +83,7 @@ func (r *Report) unread(in Input) {
 	}
 }
 
-// days joins the days of the log with what the proposals would have done.
+// days joins the days of the log with the denials of the proposals.
 func (r *Report) days(in Input) {
 	replayed := make(map[string]*replay.Day)
 	for _, d := range in.Replay.Days() {
@@ -99,7 +99,7 @@ func (r *Report) days(in Input) {
 	}
 }
 
-// proposals says what the proposals would have done.
+// proposals adds the denials of each proposal.
 func (r *Report) proposals(in Input) {
 	subjects := in.Replay.Subjects()
 	for i, p := range in.Proposals {
@@ -227,7 +227,7 @@ func isRobot(agent string) bool {
 	return slices.ContainsFunc([]string{"bot", "crawler", "spider"}, func(word string) bool { return strings.Contains(agent, word) })
 }
 
-// remarks says what stands out in a key's requests.
+// remarks names the features that stand out in a key's requests.
 func remarks(s *Subject, k *demand.Key) []string {
 	var all []string
 	add := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }

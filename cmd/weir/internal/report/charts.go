@@ -26,7 +26,7 @@ const (
 	topMargin  = 34
 )
 
-// keyChart shows what share of the keys that do not look like abuse each limit denies.
+// keyChart shows which share of the keys that do not look like abuse each limit denies.
 func keyChart(r *Report) template.HTML {
 	return heatMap(r, "Share of keys ever denied", func(c Cell) (float64, bool, string) {
 		s := share(uint64(c.Normal), uint64(r.Keys.Normal))
@@ -34,7 +34,7 @@ func keyChart(r *Report) template.HTML {
 	})
 }
 
-// denyChart shows what share of the requests each limit denies.
+// denyChart shows which share of the requests each limit denies.
 func denyChart(r *Report) template.HTML {
 	return heatMap(r, "Share of requests denied", func(c Cell) (float64, bool, string) {
 		if c.Denied == nil {

@@ -1,4 +1,4 @@
-// Package report says what was found: as one HTML file that needs no network, or as JSON.
+// Package report writes the report of a log: as one HTML file that needs no network, or as JSON.
 package report
 
 import (
@@ -10,7 +10,7 @@ import (
 	"github.com/weir-go/ratelimit/cmd/weir/internal/replay"
 )
 
-// Input is what was found.
+// Input has the findings of both passes over the logs.
 type Input struct {
 	Files   []File
 	Key     accesslog.Key
@@ -20,14 +20,14 @@ type Input struct {
 	Summary arrival.Summary
 	Days    []arrival.Day
 	Demand  *demand.Demand
-	// Proposals are what [demand.Demand.Propose] returned, and Replay is what has replayed them.
+	// Proposals are those of [demand.Demand.Propose], and Replay has replayed them.
 	Proposals []demand.Proposal
 	Replay    *replay.Replay
-	// Name returns what the report calls a key: itself, or a hash of it.
+	// Name returns the name of a key in the report: itself, or a hash of it.
 	Name func(key string) string
 }
 
-// Report is the report. The fields say in JSON what the page shows.
+// Report is the report. Its JSON has the same numbers as the page.
 type Report struct {
 	Log       Log        `json:"log"`
 	Keys      Keys       `json:"keys"`
@@ -41,7 +41,7 @@ type Report struct {
 	Unlisted int `json:"unlisted"`
 }
 
-// Log is what was read.
+// Log describes the logs that were read.
 type Log struct {
 	Files      []File    `json:"files"`
 	Key        string    `json:"key"`
@@ -55,7 +55,7 @@ type Log struct {
 	Keyless    int64     `json:"without_key"`
 	Skipped    int64     `json:"skipped"`
 	Late       int64     `json:"late"`
-	// Disorder says how far behind younger lines they stood, and what to do about it.
+	// Disorder says how far behind younger lines they stood, and names the remedy.
 	Disorder string `json:"disorder,omitempty"`
 	// Aside is how many lines count nowhere, since their time is far outside of those around them, and Outlier says so.
 	Aside   int64  `json:"set_aside"`
@@ -63,7 +63,7 @@ type Log struct {
 	// WholeSeconds is how many requests have a timestamp without a fraction of a second.
 	WholeSeconds int64    `json:"whole_seconds"`
 	FirstBad     *BadLine `json:"first_bad_line,omitempty"`
-	// Hidden says what the lines that could not be read hide, and Unread is of whom they are, as far as that could be read: those with the most
+	// Hidden describes the lines that could not be read, and Unread lists their clients, as far as these could be read: those with the most
 	// lines first, MostListed at most.
 	Hidden string   `json:"hidden,omitempty"`
 	Unread []Unread `json:"unread,omitempty"`
@@ -93,7 +93,7 @@ type Unread struct {
 type Keys struct {
 	Distinct uint64 `json:"distinct"`
 	// Exact is false if there were more keys than are followed at a time. Then Distinct is an estimate with a standard error of 0.8 %, keys that were given up
-	// and came back are counted more than once in what follows, and a needed burst may be too low by Missed at most.
+	// and came back are counted more than once below, and a needed burst may be too low by Missed at most.
 	Exact    bool   `json:"exact"`
 	GivenUp  int    `json:"given_up"`
 	Missed   uint64 `json:"missed_at_most"`
@@ -102,7 +102,7 @@ type Keys struct {
 	Normal int `json:"normal"`
 }
 
-// Proposal is a limit that is proposed, and what it would have done.
+// Proposal is a limit that is proposed, and its denials.
 type Proposal struct {
 	Name      string  `json:"name"`
 	Limit     string  `json:"limit"` // as core.ParseLimit reads it
@@ -110,7 +110,7 @@ type Proposal struct {
 	Code      string  `json:"code"`  // Go that does the same
 	Rate      string  `json:"rate"`
 	Burst     int     `json:"burst"`
-	Allowance float64 `json:"allowance"` // what one key gets at most within the horizon
+	Allowance float64 `json:"allowance"` // the most requests of one key within the horizon
 	// Keys and Normal are how many keys it would have denied at least once, and how many of them do not look like abuse.
 	Keys        int     `json:"keys"`
 	Normal      int     `json:"normal"`
@@ -137,19 +137,19 @@ type Longest struct {
 	Suspect bool          `json:"suspect"`
 }
 
-// Cell is a limit of the frontier, and what it would have done.
+// Cell is a limit of the frontier, and its denials.
 type Cell struct {
 	Rate   string `json:"rate"`
 	Burst  int    `json:"burst"`
 	Keys   int    `json:"keys"`
 	Normal int    `json:"normal"`
-	// Denied is how many requests it would have denied: nil where so many keys are denied that it was not counted.
+	// Denied is how many requests it would have denied, or nil if too many keys are denied to count them.
 	Denied *uint64 `json:"denied,omitempty"`
 
 	cell demand.Cell
 }
 
-// Bursts are the bursts that keys need at a rate, without those that look like abuse; MaxAll is that of all.
+// Bursts are the bursts that keys need at a rate, without keys that look like abuse; MaxAll is the largest of all keys.
 type Bursts struct {
 	Rate   string `json:"rate"`
 	P50    int    `json:"p50"`
@@ -171,7 +171,7 @@ type Peak struct {
 	Max  int    `json:"max"`
 }
 
-// Day is a day, and what the proposals would have done on it.
+// Day is a day, and the denials of the proposals on it.
 type Day struct {
 	Day      string   `json:"day"`
 	Requests uint64   `json:"requests"`
@@ -180,7 +180,7 @@ type Day struct {
 	Normal   []int    `json:"normal"`
 }
 
-// Subject is a key that a proposal denies, and what tells abuse from use.
+// Subject is a key that a proposal denies, and the evidence that tells abuse from use.
 type Subject struct {
 	Key      string   `json:"key"`
 	Requests uint64   `json:"requests"`

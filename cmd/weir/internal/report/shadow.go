@@ -14,11 +14,11 @@ import (
 // keyFunction is the key of a policy, as a program and as a file of policies say it, with advice about it.
 type keyFunction struct{ advice, code, file string }
 
-// placeholder stands for the address of a proxy. It is one for documentation (RFC 5737), so nobody can connect from it, and nobody is believed
+// placeholder stands for the address of a proxy. It is one for documentation (RFC 5737), so no client connects from it, and no client is believed
 // until the user has written another one.
 const placeholder = "192.0.2.1"
 
-// keyFunctionOf returns the key of a policy for what the log calls a key. The server that wrote the log may stand in front of the one that
+// keyFunctionOf returns the key of a policy for a key of the log. The server that wrote the log may stand in front of the one that
 // limits, so the key has a place for the addresses of proxies.
 func keyFunctionOf(key accesslog.Key) keyFunction {
 	switch header := key.Header(); {
@@ -33,7 +33,7 @@ func keyFunctionOf(key accesslog.Key) keyFunction {
 	}
 }
 
-// inCode returns Go code that runs a proposal as a shadow: it is decided and reported, and denies nobody.
+// inCode returns Go code that runs a proposal as a shadow: it is decided and reported, and denies no request.
 func inCode(key accesslog.Key, p demand.Proposal) string {
 	by := keyFunctionOf(key)
 	rate := demand.Rates[p.Cell.Rate]

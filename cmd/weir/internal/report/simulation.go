@@ -23,9 +23,9 @@ var simulationPage = template.Must(template.New("simulation").Funcs(template.Fun
 	"chart":    seriesChart,
 }).Parse(simulationText))
 
-// Simulation is what policies would have done to the requests of a log.
+// Simulation is the page about the requests of a log that policies would have denied.
 type Simulation struct {
-	// Policies is what the file of the policies is called.
+	// Policies is the name of the file of policies.
 	Policies string
 	Result   *simulate.Result
 }
@@ -38,7 +38,7 @@ func (s *Simulation) WriteHTML(w io.Writer) error {
 	return nil
 }
 
-// seriesChart shows requests over time: those that were denied stand on those that were admitted.
+// seriesChart shows requests over time: denied ones stand on admitted ones.
 func seriesChart(of simulate.Series) template.HTML {
 	const height, left, bottom, top, inner = 150, 60, 26, 12, 720
 	const width = left + inner + 8

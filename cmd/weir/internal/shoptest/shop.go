@@ -1,5 +1,5 @@
 // Package shoptest writes the access log of a shop that there is not: people, an office behind one address, a partner's program, a monitor,
-// and those who mean no good. The same seed writes the same log.
+// and attackers. The same seed writes the same log.
 package shoptest
 
 import (
@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// The addresses of those who are not just people.
+// The addresses of all who are not just people.
 const (
 	Office  = "198.51.100.20" // sixty people behind one address
 	Partner = "198.51.100.77" // a program that fetches 300 prices each hour
@@ -46,10 +46,10 @@ type shop struct {
 	requests []request
 }
 
-// usual is how many people a day has, for whom those who mean no good send what is written below. For fewer, they send less.
+// usual is how many people a day has when attackers send as much as is written below. With fewer people, they send less.
 const usual = 3000
 
-// Write writes a shop's log in the combined format: so many days from first on, each with so many people.
+// Write writes a shop's log in the combined format: days from first on, each with the given number of people.
 func Write(w io.Writer, seed uint64, first time.Time, days, people int) error {
 	out := bufio.NewWriterSize(w, 1<<20)
 	s := &shop{random: rand.New(rand.NewPCG(seed, 7))}
@@ -96,7 +96,7 @@ func (s *shop) day(people int) {
 	for at := s.within(10 * time.Second); at < 24*time.Hour; at += 10 * time.Second {
 		s.add(at, Monitor, "GET", "/health", 200, "uptime-check/1.0")
 	}
-	longer := max(1, min(usual/max(1, people), 5)) // their pauses, so many times
+	longer := max(1, min(usual/max(1, people), 5)) // the factor of their pauses
 	for at := 3 * time.Hour; at < 3*time.Hour+10*time.Minute; at += time.Duration(longer) * 50 * time.Millisecond {
 		s.add(at, Scanner, "GET", fmt.Sprintf("/%x.php", s.random.IntN(1<<20)), 404, "Mozilla/5.0 zgrab/0.x")
 	}
@@ -108,7 +108,7 @@ func (s *shop) day(people int) {
 	}
 }
 
-// visit adds pages with what they are made of, some seconds apart.
+// visit adds pages with their images, some seconds apart.
 func (s *shop) visit(address string, at time.Duration, pages, agent int) {
 	for range pages {
 		status := 200

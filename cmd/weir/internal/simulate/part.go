@@ -20,13 +20,13 @@ type part struct {
 	now      time.Time
 	handle   *guard.Guard
 	logged   *accesslog.Request // the one that is being decided
-	decided  *decided           // what was decided about it
+	decided  *decided           // the decision about it
 	outcomes []outcome          // of all requests that wait
 	maker    maker
 	response discard
 }
 
-// decided is what the guard has decided about a request.
+// decided is the guard's decision about a request.
 type decided struct {
 	read     bool // it is a request of HTTP
 	denied   bool
@@ -35,7 +35,7 @@ type decided struct {
 	outcomes []outcome
 }
 
-// outcome is what a limit that counts has said.
+// outcome is the answer of a limit that counts.
 type outcome struct {
 	limit  identity
 	key    string
@@ -44,7 +44,7 @@ type outcome struct {
 	anonymous bool
 }
 
-// newPart returns a part for a document, and what the log cannot tell.
+// newPart returns a part for a document, and notes about all that the log does not tell.
 func newPart(d *policies.Document, o Options) (p *part, notes []string, err error) {
 	p = &part{options: o, response: make(discard)}
 	functions, notes := p.functions(d.Needs())
@@ -57,7 +57,7 @@ func newPart(d *policies.Document, o Options) (p *part, notes []string, err erro
 	return p, notes, err
 }
 
-// functions returns what the log says in place of the program.
+// functions returns functions that read from the log in place of the program's.
 func (p *part) functions(needs policies.Needs) (options []policies.Option, notes []string) {
 	note := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
 	options = []policies.Option{policies.WithPlan(func(*http.Request) string { return p.value(p.options.Plan) })}
@@ -119,7 +119,7 @@ func (p *part) one(a *arrived) {
 		return
 	}
 	first := len(p.outcomes)
-	if verdict := p.handle.Decide(r, nil); verdict.Denial == nil { // nobody reads the header, nor the answer to a denial
+	if verdict := p.handle.Decide(r, nil); verdict.Denial == nil { // the header and the answer to a denial are not read
 		verdict.Serve(p.response, p.serve)
 	}
 	a.decided.outcomes = p.outcomes[first:]
@@ -135,10 +135,10 @@ func (p *part) serve(w http.ResponseWriter, _ *http.Request) (unanswered int) {
 	return 0
 }
 
-// statusGone is what a request without an answer counts as: its client has gone away.
+// statusGone is the status of a request without an answer: its client has gone away.
 const statusGone = 499
 
-// observe notes what the guard has decided.
+// observe notes the guard's decision.
 func (p *part) observe(e guard.Event) {
 	if e.Settled {
 		return

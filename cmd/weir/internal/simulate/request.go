@@ -9,7 +9,7 @@ import (
 	"github.com/weir-go/ratelimit/cmd/weir/internal/accesslog"
 )
 
-// A maker makes requests of what a log says, one after the other: each takes the place of the one before, which nobody may use any more.
+// A maker makes requests from a log, one after the other: each takes the place of the one before, which must not be used any more.
 type maker struct {
 	made   http.Request
 	target url.URL
@@ -20,6 +20,9 @@ type maker struct {
 // peer returns the address of a request as net/http has it, with a port.
 func peer(logged *accesslog.Request) string {
 	address := logged.Address
+	if strings.IndexByte(address, ':') < 0 {
+		return strings.Trim(address, "[]") + ":1"
+	}
 	if _, _, err := net.SplitHostPort(address); err != nil {
 		address = net.JoinHostPort(strings.Trim(address, "[]"), "1")
 	}
@@ -39,7 +42,7 @@ func (m *maker) request(logged *accesslog.Request, peer string) (*http.Request, 
 	clear(m.header)
 	m.values = m.values[:0]
 	for _, field := range logged.Header {
-		m.values = append(m.values, field.Value) // if the space moves, what was there before stays where it is
+		m.values = append(m.values, field.Value) // if the space moves, earlier values stay where they are
 		last := len(m.values)
 		m.header[field.Name] = m.values[last-1 : last : last]
 	}
@@ -54,7 +57,7 @@ func (m *maker) request(logged *accesslog.Request, peer string) (*http.Request, 
 	return &m.made, true
 }
 
-// discard is a response that nobody reads.
+// discard is a response without a reader.
 type discard http.Header
 
 // Header implements http.ResponseWriter.

@@ -10,7 +10,7 @@ import (
 	"github.com/weir-go/ratelimit/cmd/weir/internal/accesslog"
 )
 
-// Result is what the policies would have done.
+// Result counts the requests that the policies would have denied.
 type Result struct {
 	Requests uint64 `json:"requests"`
 	Denied   uint64 `json:"denied"`
@@ -25,14 +25,14 @@ type Result struct {
 	Unread    uint64  `json:"unread"`
 	Limits    []Limit `json:"limits"`
 	Series    Series  `json:"series"`
-	// Notes say what the log could not tell.
+	// Notes name all that the log could not tell.
 	Notes []string `json:"notes"`
 }
 
-// Limit is what one limit would have done.
+// Limit counts the requests that one limit would have denied.
 type Limit struct {
 	Name string `json:"name"`
-	// Shadow says that it denied nobody: Denied is whom it would have.
+	// Shadow says that it denied no request: Denied counts the ones that it would have.
 	Shadow   bool   `json:"shadow,omitempty"`
 	Requests uint64 `json:"requests"`
 	Denied   uint64 `json:"denied"`
@@ -47,7 +47,7 @@ type Limit struct {
 	Series  Series `json:"series"`
 }
 
-// Key is what became of a key's requests.
+// Key counts a key's requests.
 type Key struct {
 	Key      string    `json:"key"`
 	Requests uint64    `json:"requests"`
@@ -58,7 +58,7 @@ type Key struct {
 // MostListed is how many keys of a limit a result lists.
 const MostListed = 20
 
-// Result returns what was found of all requests. name says what keys are called, and times are those of a zone.
+// Result returns the counts of all requests. name returns the name of a key, and times are those of a zone.
 func (s *Simulation) Result(name func(string) string, zone *time.Location) *Result {
 	s.decide()
 	t := &s.tally
@@ -90,7 +90,7 @@ func (s *Simulation) Result(name func(string) string, zone *time.Location) *Resu
 	return &r
 }
 
-// AllNotes returns the notes, and those that follow from the numbers.
+// AllNotes returns the notes, and further ones that follow from the numbers.
 func (r *Result) AllNotes() []string {
 	notes := slices.Clone(r.Notes)
 	add := func(n uint64, format string, args ...any) {
@@ -126,13 +126,13 @@ type tally struct {
 	mostKeys int
 }
 
-// identity is what a limit is counted by.
+// identity tells limits apart.
 type identity struct {
 	name   string
 	shadow bool
 }
 
-// counted is a limit, and its keys. There may be a million, so what is counted has no pointers, which the garbage collector would follow.
+// counted is a limit, and its keys. There may be a million, so the counts have no pointers, which the garbage collector would follow.
 type counted struct {
 	Limit
 
@@ -140,13 +140,13 @@ type counted struct {
 	keys   []countedKey
 }
 
-// countedKey is what became of a key's requests.
+// countedKey counts a key's requests.
 type countedKey struct {
 	requests, denied uint64
 	first            int64 // the first denial, in microseconds since 1970
 }
 
-// count counts what was decided about a request.
+// count counts the decision about a request.
 func (t *tally) count(now time.Time, logged *accesslog.Request, d *decided) {
 	r := &t.result
 	add(&r.Limited, logged.Status == http.StatusTooManyRequests)
@@ -166,7 +166,7 @@ func (t *tally) count(now time.Time, logged *accesslog.Request, d *decided) {
 	}
 }
 
-// add counts what is so.
+// add counts if a condition holds.
 func add(counter *uint64, is bool) {
 	if is {
 		*counter++
@@ -227,7 +227,7 @@ type Point struct {
 	Denied   uint64 `json:"denied"`
 }
 
-// widths are those that a point may have. Each is a multiple of the one before.
+// widths are the possible widths of a point. Each is a multiple of the one before.
 var widths = [...]time.Duration{
 	time.Second, 5 * time.Second, 10 * time.Second, 30 * time.Second, time.Minute, 5 * time.Minute, 10 * time.Minute, 30 * time.Minute,
 	time.Hour, 6 * time.Hour, 24 * time.Hour, 7 * 24 * time.Hour,

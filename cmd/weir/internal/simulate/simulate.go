@@ -1,4 +1,4 @@
-// Package simulate says what policies would have done to the requests of a log: it has the guard decide each of them at its instant, with the
+// Package simulate says which requests of a log policies would have denied: it has the guard decide each of them at its instant, with the
 // arithmetic of the store.
 package simulate
 
@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"net/http"
+	"net/netip"
 	"runtime"
 	"slices"
 	"strings"
@@ -20,7 +21,7 @@ import (
 	"github.com/weir-go/ratelimit/policies"
 )
 
-// Options say what the program would tell the policies.
+// Options have the values that the program would give the policies.
 type Options struct {
 	// Names are the key functions of the program that return a value of the log: the number of that among [accesslog.Options].Values.
 	Names map[string]int
@@ -35,7 +36,7 @@ type Options struct {
 // Simulation replays requests. It is an [arrival.Sink] for arrivals with their requests, and must not be used concurrently.
 //
 // Where no limit counts the requests of several addresses together, some goroutines decide at the same time, each about the addresses of its
-// own. What they have decided is counted in the order of the log, so the result is that of one goroutine.
+// own. Their decisions are counted in the order of the log, so the result is that of one goroutine.
 type Simulation struct {
 	parts   []*part
 	waiting []arrived
@@ -69,8 +70,8 @@ func New(d *policies.Document, o Options) (*Simulation, error) {
 	return s, nil
 }
 
-// playable returns the document with what a log can tell: a queue that shapes traffic denies as a leaky bucket does, so nobody has to wait, and
-// limits of what is in progress are left out. The notes say so.
+// playable returns the document as far as a log can replay it: a queue that shapes traffic denies as a leaky bucket does, without a wait, and
+// limits of requests in progress are left out. The notes say so.
 func playable(d *policies.Document) (*policies.Document, []string) {
 	shaped, concurrent := false, false
 	replaced := func(limit core.Limit) core.Limit {
@@ -111,7 +112,7 @@ func playable(d *policies.Document) (*policies.Document, []string) {
 					p.Limit = other.String()
 				}
 			}
-			// What has always room needs no more fields, some of which do not go with it.
+			// A limit that always has room needs no more fields, some of which do not go with it.
 			unlimited := func(p policies.Policy) bool { return p.Limit == "unlimited" || c.Limits[p.Limit] == core.Unlimited }
 			if unlimited(p) || slices.ContainsFunc(p.FirstOf, unlimited) {
 				p = policies.Policy{Name: p.Name, Match: p.Match, Limit: "unlimited", Key: p.Key}
@@ -159,7 +160,7 @@ const (
 	mostParts, leastKeys = 16, 50_000
 )
 
-// arrived is a request, and what was decided about it.
+// arrived is a request, and the decision about it.
 type arrived struct {
 	instant int64
 	logged  *accesslog.Request
@@ -185,14 +186,25 @@ func (s *Simulation) partOf(peer string) int {
 	if len(s.parts) == 1 {
 		return 0
 	}
+	return int(hashOf(peer) % uint64(len(s.parts)))
+}
+
+// hashOf returns the same hash for all addresses that share a key.
+func hashOf(peer string) uint64 {
+	if read, err := netip.ParseAddrPort(peer); err == nil {
+		if address := read.Addr().Unmap(); address.Is4() && !address.IsUnspecified() {
+			bytes := address.As4()
+			return maphash.Bytes(seed, bytes[:]) // most addresses are of IPv4, and need no key
+		}
+	}
 	key, _ := keyfuncs.RemoteIP(&http.Request{RemoteAddr: peer}) // it never fails
-	return int(maphash.String(seed, key) % uint64(len(s.parts)))
+	return maphash.String(seed, key)
 }
 
 // seed is that of the hashes of addresses.
 var seed = maphash.MakeSeed()
 
-// decide has the parts decide about the requests that wait, and counts what they have decided.
+// decide has the parts decide about the requests that wait, and counts their decisions.
 func (s *Simulation) decide() {
 	var running sync.WaitGroup
 	for number, p := range s.parts[1:] {

@@ -1,4 +1,4 @@
-// Package standing says how the keys of a store stand under a limit whose numbers are to change.
+// Package standing says how the keys of a store stand under a limit before and after a change of its numbers.
 package standing
 
 import (
@@ -16,14 +16,14 @@ import (
 // atOnce is how many keys one call peeks at, twice.
 const atOnce = 50
 
-// Effect is what a change of numbers would do to the keys that have used some of a limit, if it came now.
+// Effect counts how a change of numbers would fall on the keys that have used some of a limit, if it came now.
 type Effect struct {
 	// Was and Now are the limit with its old and its new numbers.
 	Was string `json:"was"`
 	Now string `json:"now"`
 	// Plan says that the limit is one of several plans. The store does not know which key is of which.
 	Plan bool `json:"plan,omitempty"`
-	// Keys is how many keys have a state, without those of shadows, and those that are too long to be known.
+	// Keys is how many keys have a state, except for shadows' and for keys that are too long to be known.
 	Keys int `json:"keys"`
 	// DeniedWas and DeniedNow are how many keys a request that costs one would be denied under the old and the new numbers.
 	DeniedWas int `json:"denied_was"`
@@ -31,7 +31,7 @@ type Effect struct {
 	// Begin is how many keys would be denied that pass under the old numbers, and End how many would pass that do not.
 	Begin int `json:"begin"`
 	End   int `json:"end"`
-	// Denied are those that would begin to be denied, of which those that have used most come first.
+	// Denied are the keys that would begin to be denied. The ones that have used most come first.
 	Denied []Key `json:"denied,omitempty"`
 }
 
@@ -50,7 +50,7 @@ type of struct {
 	effect        Effect
 }
 
-// Compare peeks at all keys of a store under the old and the new numbers of each limit that changes and keeps what was used. Each effect lists at
+// Compare peeks at all keys of a store under the old and the new numbers of each limit that changes and keeps its state. Each effect lists at
 // most rows keys.
 func Compare(ctx context.Context, limiter *core.Limiter, changes policies.Changes, rows int) ([]Effect, error) {
 	all := make([]of, 0, len(changes))
@@ -141,7 +141,7 @@ func (o *of) count(key string, before, after core.Decision) {
 	switch {
 	case before.Allowed && !after.Allowed:
 		e.Begin++
-		// What was used is told by the old numbers: under the new ones it may be more than there is.
+		// The usage is told by the old numbers: under the new ones it may be more than there is.
 		used := before.Limit.Capacity() - before.Remaining
 		e.Denied = append(e.Denied, Key{key, used, after.Limit.Capacity(), after.RetryAfter})
 	case !before.Allowed && after.Allowed:
@@ -149,7 +149,7 @@ func (o *of) count(key string, before, after core.Decision) {
 	}
 }
 
-// trim keeps those that have used most.
+// trim keeps the keys that have used most.
 func (o *of) trim(rows int) {
 	denied := o.effect.Denied
 	slices.SortFunc(denied, func(a, b Key) int { return cmp.Or(b.Used-a.Used, cmp.Compare(a.Key, b.Key)) })
