@@ -11,7 +11,7 @@ import (
 	"github.com/weir-go/ratelimit/keyfuncs"
 )
 
-// Verdict is what a [Guard] has decided about one request. An adapter writes its headers
+// Verdict is the decision of a [Guard] about one request. An adapter writes its headers
 // with [Verdict.WriteHeader]. Then it answers with Denial, or, if that is nil, runs the
 // handler with [Verdict.Serve].
 //
@@ -76,8 +76,8 @@ func (g *generation) tell(v *Verdict, e *Event) {
 	}
 }
 
-// decide has the lists and the policies decide about the request of an event, and tells the event what
-// has become of it. It returns false if no list and no policy applies.
+// decide has the lists and the policies decide about the request of an event, and tells the event the
+// result. It returns false if no list and no policy applies.
 func (g *generation) decide(rc *requestContext, e *Event) (applies bool) {
 	rc.body = g.boundBody(e.Request)
 	c, decided := g.readKeys(rc, e, rc.body)
@@ -156,7 +156,7 @@ func (g *generation) conclude(rc *requestContext, e *Event, c call, decisions []
 	return true
 }
 
-// ask has the store decide about a call, and remembers what there may be to settle.
+// ask has the store decide about a call, and remembers a reservation.
 func (g *generation) ask(ctx context.Context, rc *requestContext, c *call) ([]core.Decision, error) {
 	if !c.Reserves() {
 		decisions, err := g.limiter.AllowAll(ctx, c.Checks...)
@@ -188,14 +188,14 @@ func (g *generation) ask(ctx context.Context, rc *requestContext, c *call) ([]co
 	return decisions, nil
 }
 
-// observe lets the fallback know what the store has decided.
+// observe lets the fallback know the decisions of the store.
 func (g *generation) observe(c *call, decisions []core.Decision, err error) {
 	if g.fallback != nil && err == nil {
 		g.fallback.Observe(c.Checks, decisions)
 	}
 }
 
-// observeSettled lets the fallback know what a request has really cost.
+// observeSettled lets the fallback know the real cost of a request.
 func (g *generation) observeSettled(ctx context.Context, v *reservation, costs []int) {
 	if g.fallback != nil && v.stored.Reservation != nil {
 		g.fallback.ObserveSettled(ctx, v.stored.Reservation, v.stored.Checks, time.Since(v.asked), costs)
@@ -214,7 +214,7 @@ func (rc *requestContext) reserve(local reserved) {
 // and, of a denial, Retry-After and Cache-Control, and over HTTP/1 Connection: close if nobody has read the request's
 // body. It removes what outer code has said of a response that will not be sent.
 //
-// If the Writer of [Options] panics, what the request has reserved is given back.
+// If the Writer of [Options] panics, the units that the request has reserved are given back.
 func (v Verdict) WriteHeader(h http.Header) {
 	rc := v.rc
 	switch {

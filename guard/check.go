@@ -181,28 +181,37 @@ func (p *Policy) check(r *http.Request) (core.Check, error) {
 	if check.Limit == core.Unlimited {
 		return check, nil
 	}
+	if algorithm.Reserves(check.Limit) {
+		check.ReserveFor = p.Settle.ReserveFor
+	}
+	if err := p.weigh(r, &check); err != nil {
+		return core.Check{}, err
+	}
+	key, err := p.By(r)
+	check.Key, err = orAnonymous(r, key, err)
+	return check, err
+}
+
+// weigh writes the cost and the headroom of a request into its check, as the policy's functions say. A request that costs
+// nothing only looks.
+func (p *Policy) weigh(r *http.Request, check *core.Check) error {
 	if p.Cost != nil {
 		check.Cost = p.Cost(r)
 		if check.Cost < 0 {
-			return core.Check{}, negativeCostError(check.Cost)
-		}
-		if check.Cost == 0 {
-			check.Mode = core.Look
+			return negativeCostError(check.Cost)
 		}
 	}
-	if check.Mode == core.Charge && algorithm.Reserves(check.Limit) {
-		check.ReserveFor = p.Settle.ReserveFor
+	if check.Cost == 0 {
+		check.Mode, check.ReserveFor = core.Look, 0
 	}
 	if p.Headroom != nil {
 		headroom := p.Headroom(r)
 		if headroom < 0 {
-			return core.Check{}, fmt.Errorf("%w: %d", ErrNegativeHeadroom, headroom)
+			return fmt.Errorf("%w: %d", ErrNegativeHeadroom, headroom)
 		}
 		if check.Mode != core.Look {
 			check.Headroom = headroom
 		}
 	}
-	key, err := p.By(r)
-	check.Key, err = orAnonymous(r, key, err)
-	return check, err
+	return nil
 }

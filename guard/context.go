@@ -16,7 +16,7 @@ import (
 	"github.com/weir-go/ratelimit/keyfuncs"
 )
 
-// requestContext is what one Guard knows about one request, and the context of that
+// requestContext is the knowledge of one Guard about one request, and the context of that
 // request from then on. Those of the limiters in front are behind it. It does not
 // change once the request has been decided about.
 //
@@ -38,7 +38,7 @@ type requestContext struct {
 	// outcomes are those of all limiters so far, the outermost first. It is nil until
 	// the call is answered.
 	outcomes []Outcome
-	// reservation is what may have to be settled, or nil.
+	// reservation may have to be settled; or nil.
 	reservation *reservation
 	body        *keyBody                   // as the functions of policies and lists have read it; nil: it was not bounded
 	leastCosts  atomic.Pointer[leastCosts] // that limiters further inside want; nil: none
@@ -66,7 +66,7 @@ func (g *generation) newContext(r *http.Request, matched keyfuncs.Matched) *requ
 
 type requestContextKey struct{}
 
-// Value is that of the context, with what the Guard knows.
+// Value is that of the context, with the knowledge of the Guard.
 func (rc *requestContext) Value(key any) any {
 	switch key.(type) {
 	case requestContextKey, given.LimiterKey:
@@ -132,7 +132,7 @@ func (rc *requestContext) keysRead(r *http.Request) {
 	}
 }
 
-// watchOwnProxy remembers what [keyfuncs.IP] tells of the address of the request.
+// watchOwnProxy remembers the answer of [keyfuncs.IP] about the address of the request.
 func (rc *requestContext) watchOwnProxy() {
 	if rc.ownProxy == nil {
 		rc.ownProxy = new(mistakes.OwnProxy)
@@ -145,7 +145,7 @@ func (rc *requestContext) FoundNoKey(ctx context.Context, function given.Functio
 	rc.guard.placement.FoundNoKey(ctx, function, requests)
 }
 
-// String keeps whoever prints the context from printing keys.
+// String keeps keys out of the text of a printed context.
 func (rc *requestContext) String() string { return "ratelimit.requestContext" }
 
 func requestContextFrom(ctx context.Context) *requestContext {

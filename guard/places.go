@@ -65,7 +65,7 @@ func (u *users) takenOver(connection net.Conn) net.Conn {
 // concurrentRequests is the unit of a [core.Concurrent] limit, as the draft registers it.
 const concurrentRequests = "concurrent-requests"
 
-// unitOf returns what a policy counts under a limit.
+// unitOf returns the unit that a policy counts under a limit.
 func (p *Policy) unitOf(limit core.Limit) string {
 	if p.Unit == "" && algorithm.Holds(limit) {
 		return concurrentRequests
@@ -131,9 +131,7 @@ func (rc *requestContext) holdsPlaces() bool {
 	return rc.reservation != nil && rc.reservation.holdsPlaces()
 }
 
-func (v *reservation) holdsPlaces() bool { return v.stored.holdsPlaces() || v.local.holdsPlaces() }
-
-func (v *reserved) holdsPlaces() bool { return v.holds }
+func (v *reservation) holdsPlaces() bool { return v.stored.holds || v.local.holds }
 
 // makePermit makes the permit of a request that goes on to its handler.
 func (rc *requestContext) makePermit() {
@@ -167,7 +165,7 @@ func (g *generation) reportHolder(rc *requestContext, e *Event) {
 	returned = true
 }
 
-// giveBack gives back in the background what was reserved for a request whose handler is not going to run.
+// giveBack gives back in the background all that was reserved for a request that does not reach its handler.
 func (rc *requestContext) giveBack() {
 	v := rc.reservation
 	if v == nil {
@@ -182,28 +180,17 @@ func (rc *requestContext) giveBack() {
 	}
 }
 
-// releasePlaces gives back the places of a request whose handler is not going to run.
+// releasePlaces gives back the places of a request that does not reach its handler.
 func (rc *requestContext) releasePlaces() {
 	if rc.holdsPlaces() {
 		rc.reservation.release()
 	}
 }
 
-// takenOver returns what wraps a connection that the handler takes over: the places are held until it is closed.
-func (v *reservation) takenOver() func(net.Conn) net.Conn {
-	if !v.holdsPlaces() {
-		return nil
-	}
-	return v.places.users.takenOver
-}
-
-// handlerReturned is called when the handler has returned, and returns what to do when the request has been settled,
+// handlerReturned is called when a handler that holds places has returned, and returns what to do when the request has been settled,
 // if that is not later. Places that are still in use are not settled with the others then. Beside a ban by response, those of a request
 // that is settled later are: else the next request would take the place before the strike is made.
 func (v *reservation) handlerReturned(later bool) (settled func()) {
-	if !v.holdsPlaces() {
-		return func() {}
-	}
 	if later && !v.strikes() || v.places.users.count.Load() > 1 {
 		v.split()
 	}

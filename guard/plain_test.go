@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -54,23 +55,50 @@ func meet(store core.Store, options Options, policies []Policy, plain bool, targ
 		if r.URL.Query().Has("body") {
 			r = httptest.NewRequest(http.MethodPost, target, strings.NewReader("a=b"))
 		}
+		var admitted []Verdict
 		for _, g := range guards {
 			v := g.Decide(r, nil)
 			v.WriteHeader(header)
 			if r = v.Request; v.Denial != nil {
 				break
 			}
+			admitted = append(admitted, v)
 		}
+		serve(httptest.NewRecorder(), admitted)
 		header.Del("Retry-After") // a random one, of a store that has failed
 		all = append(all, fmt.Sprintf("%q %v %+v", events, header, OutcomesFrom(r.Context())))
 	}
 	return all
 }
 
-// A request that needs one check, known but for its key, is decided as any other is.
+// serve serves a request that has met Guards, the outermost first.
+func serve(w http.ResponseWriter, admitted []Verdict) {
+	if len(admitted) == 0 {
+		w.WriteHeader(http.StatusTeapot)
+		return
+	}
+	admitted[0].Serve(w, func(w http.ResponseWriter, _ *http.Request) int {
+		serve(w, admitted[1:])
+		return 0
+	})
+}
+
+// byNumber returns a number that a request names.
+func byNumber(name string) func(*http.Request) int {
+	return func(r *http.Request) int {
+		n, _ := strconv.Atoi(r.URL.Query().Get(name))
+		return n
+	}
+}
+
+// settlingByNumber settles a request at the cost that it names.
+var settlingByNumber = SettlePolicy{First: true, Cost: func(r *http.Request, s Served) int { return s.Cost + byNumber("more")(r) }}
+
+// A request that needs one check, known but for its key and its cost, is decided as any other is.
 func TestAPlainRequestIsDecidedAsAnyOther(t *testing.T) {
 	limit, other := core.FixedWindow(2, time.Hour), core.FixedWindow(3, time.Hour)
-	targets := []string{"/?key=a", "/?key=a", "/?key=a", "/?key=none", "/?key=none", "/?key=none", "/?key=", "/?key=fails", "/?key=b&body=1", "/?key=a"}
+	targets := []string{"/?key=a", "/?key=a", "/?key=a", "/?key=none", "/?key=none", "/?key=none", "/?key=", "/?key=fails", "/?key=b&body=1", "/?key=a",
+		"/?key=c&cost=1&room=1", "/?key=c&cost=2&more=-1", "/?key=c&cost=1&more=1", "/?key=c&cost=-1", "/?key=c&room=-1", "/?key=d&cost=1&room=2", "/?key=d&cost=1&room=3"}
 	for name, policies := range map[string][]Policy{
 		"alone":                {{Limit: limit, By: byQuery}},
 		"by the peer":          {{Limit: limit}},
@@ -78,6 +106,11 @@ func TestAPlainRequestIsDecidedAsAnyOther(t *testing.T) {
 		"the same in front":    {{Limit: limit, By: byQuery}, {Limit: limit, By: byQuery}},
 		"another in front":     {{Limit: other, By: byQuery}, {Limit: limit, By: byQuery}},
 		"a shadow in front":    {{Limit: other, By: byQuery, Shadow: true}, {Limit: other, By: byQuery}},
+		"with a cost":          {{Limit: other, By: byQuery, Cost: byNumber("cost")}},
+		"with a headroom":      {{Limit: other, By: byQuery, Headroom: byNumber("room")}},
+		"settled":              {{Limit: other, By: byQuery, Cost: byNumber("cost"), Settle: settlingByNumber}},
+		"settled outside":      {{Limit: other, By: byQuery, Settle: settlingByNumber}, {Limit: other, By: byQuery, Cost: byNumber("cost"), Settle: settlingByNumber}},
+		"settled and reserved": {{Limit: other, By: byQuery, Settle: SettlePolicy{First: true, Cost: settlingByNumber.Cost, ReserveFor: time.Minute}}},
 		"a skipped one before": {{Limit: other, By: byQuery, Skip: func(*http.Request) bool { return true }}, {Limit: limit, By: byQuery}},
 	} {
 		for mode, err := range map[ErrorMode]error{FailOpen: nil, FailClosed: core.Unreachable, Fallback: core.Unreachable, unsaid: core.Overloaded} {
@@ -117,16 +150,12 @@ func TestWhatIsPlain(t *testing.T) {
 	if !plain(Options{}, Policy{Limit: limit}) || !plain(Options{OnError: Fallback}, Policy{Limit: limit, By: keyfuncs.Route, OnError: FailClosed}) {
 		t.Error("one limit is not plain")
 	}
-	one := func(*http.Request) int { return 1 }
 	for name, not := range map[string]bool{
 		"two policies":  plain(Options{}, Policy{Limit: limit}, Policy{Limit: core.Leaky(20, core.PerSecond(1)), By: keyfuncs.Global}),
 		"Lists":         plain(Options{Lists: Lists{Deny: nobodyListed{}}}, Policy{Limit: limit}),
 		"preflights":    plain(Options{ExemptPreflights: true}, Policy{Limit: limit}),
 		"LimitFor":      plain(Options{}, Policy{LimitFor: func(*http.Request) core.Limit { return limit }}),
-		"Cost":          plain(Options{}, Policy{Limit: limit, Cost: one}),
-		"Headroom":      plain(Options{}, Policy{Limit: limit, Headroom: one}),
 		"Skip":          plain(Options{}, Policy{Limit: limit, Skip: func(*http.Request) bool { return false }}),
-		"Settle":        plain(Options{}, Policy{Limit: limit, Settle: SettlePolicy{Cost: func(*http.Request, Served) int { return 1 }}}),
 		"Shadow":        plain(Options{}, Policy{Limit: limit, Shadow: true}),
 		"Ban":           plain(Options{}, Policy{Ban: BanPolicy{Ban: core.Ban{Strikes: core.SlidingLog(5, time.Minute), First: time.Minute}}, By: keyfuncs.Global}),
 		"Unlimited":     plain(Options{}, Policy{Limit: core.Unlimited}),

@@ -42,7 +42,7 @@ func (v Verdict) Serve(w http.ResponseWriter, next func(http.ResponseWriter, *ht
 			rc.removeForm()
 		}
 	}()
-	if rc.reservation != nil && (rc.settles() || rc.holdsPlaces()) {
+	if rc.reservation != nil && rc.reservation.watches() {
 		v.serveWatched(w, next)
 	} else {
 		next(w, r)
@@ -55,9 +55,13 @@ func (v Verdict) Serve(w http.ResponseWriter, next func(http.ResponseWriter, *ht
 	}
 }
 
-// serveWatched runs a handler, and settles what that has cost.
+// serveWatched runs a handler, and settles its cost.
 func (v Verdict) serveWatched(w http.ResponseWriter, next func(http.ResponseWriter, *http.Request) int) {
-	watched := v.watch(w, v.Answered, v.rc.reservation.takenOver())
+	var takenOver func(net.Conn) net.Conn // the places are held until it is closed
+	if v.rc.holdsPlaces() {
+		takenOver = v.rc.reservation.places.users.takenOver
+	}
+	watched := v.watch(w, v.Answered, takenOver)
 	unanswered := http.StatusInternalServerError // of a panic
 	returned := false
 	soFar := func() Served {
@@ -101,7 +105,7 @@ func (v Verdict) watch(w http.ResponseWriter, begins func(int), takenOver func(n
 	return writer.Watch(w, v.Request, begins, takenOver)
 }
 
-// tellPattern tells the request that was given to Decide what pattern a router further
+// tellPattern tells the request that was given to Decide which pattern a router further
 // inside has found, unless somebody else has told it.
 func (rc *requestContext) tellPattern(r *http.Request, before string) {
 	if rc.given.Pattern == before {

@@ -110,13 +110,14 @@ type reserved struct {
 	call
 	*core.Reservation // nil: there was nothing to reserve
 
-	holds  bool              // there may be places to give back
-	places *core.Reservation // what was split off; nil: nothing was
+	settles bool              // a policy says what was reserved has really cost
+	holds   bool              // there may be places to give back
+	places  *core.Reservation // what was split off; nil: nothing was
 }
 
 // reservedBy returns what a call has reserved.
 func reservedBy(c *call, r *core.Reservation) reserved {
-	return reserved{call: *c, Reservation: r, holds: r != nil && c.TakesPlaces()}
+	return reserved{call: *c, Reservation: r, settles: c.Settles(), holds: r != nil && c.TakesPlaces()}
 }
 
 func (v *reserved) allowed() bool { return v.Reservation == nil || v.Allowed() }
@@ -212,7 +213,12 @@ func (rc *requestContext) settles() bool {
 }
 
 // settles reports whether a policy says what was reserved has really cost.
-func (v *reservation) settles() bool { return v.stored.Settles() || v.local.Settles() }
+func (v *reservation) settles() bool { return v.stored.settles || v.local.settles }
+
+// watches reports whether there is something to do when the handler has returned.
+func (v *reservation) watches() bool {
+	return v.stored.settles || v.stored.holds || v.local.settles || v.local.holds || len(v.outside) > 0
+}
 
 // settle settles what a request has cost, when its handler has returned or panicked. If
 // the answer is left to others, that waits until they give it, or until the request ends.
@@ -220,7 +226,10 @@ func (v *reservation) settles() bool { return v.stored.Settles() || v.local.Sett
 func (g *generation) settle(rc *requestContext, r *http.Request, served Served) {
 	s := &rc.reservation.settlement
 	later := served.Unanswered && rc.Done() != nil && rc.Err() == nil && rc.settles()
-	leave := rc.reservation.handlerReturned(later)
+	leave := func() {}
+	if rc.holdsPlaces() {
+		leave = rc.reservation.handlerReturned(later)
+	}
 	defer func() { leave() }()
 	if later {
 		r = detached(r)
@@ -324,8 +333,13 @@ func (g *generation) settleOwn(ctx context.Context, rc *requestContext, r *http.
 		at := len(costs) - len(v.local.Terms)
 		stored, local := costs[:len(v.stored.Terms)], costs[at:]
 		start := time.Now()
-		g.observeSettled(ctx, v, stored)
-		err := v.local.settle(ctx, local, outcomes[at:])
+		if g.fallback != nil {
+			g.observeSettled(ctx, v, stored)
+		}
+		var err error
+		if v.local.Reservation != nil {
+			err = v.local.settle(ctx, local, outcomes[at:])
+		}
 		event := &Event{
 			Request: r, Outcomes: outcomes, Reserved: reserved, Status: served.Status, Settled: true,
 		}
@@ -338,7 +352,9 @@ func (g *generation) settleOwn(ctx context.Context, rc *requestContext, r *http.
 		g.report(event) //nolint:contextcheck // the request has it
 	}()
 	v.stored.realCosts(r, outcomes[:len(v.stored.Terms)], served)
-	v.local.realCosts(r, outcomes[len(outcomes)-len(v.local.Terms):], served)
+	if len(v.local.Terms) > 0 {
+		v.local.realCosts(r, outcomes[len(outcomes)-len(v.local.Terms):], served)
+	}
 	return outcomes
 }
 
