@@ -52,7 +52,7 @@ func reachOf(does script.Task, q *script.Request) reach {
 		return places
 	case q.Plain:
 		return plain
-	case does.Own(q.Of):
+	case does == script.Decide && q.Of == exact.Concurrent: // see script.Task.Own
 		return one
 	}
 	return general
@@ -72,13 +72,16 @@ func generalTask(does script.Task, groups []*requestGroup) script.Task {
 	return does
 }
 
+// plainTask has the task of the plain requests among the requests of a task.
+var plainTask = [script.Tasks]script.Task{script.Decide: script.Check, script.Settle: script.Adjust}
+
 // newRun returns an empty run for requests of a reach that are of an algorithm.
 func newRun(does script.Task, of exact.Algorithm, within reach) run {
 	switch within {
 	case places:
 		does, of = script.Release, script.Mixed
 	case plain:
-		does = does.Plain()
+		does = plainTask[does]
 	case general:
 		of = script.Mixed
 	case one:
@@ -90,7 +93,7 @@ func newRun(does script.Task, of exact.Algorithm, within reach) run {
 func runOf(does script.Task, groups []*requestGroup) (all run, ok bool) {
 	asked, first := does, groups[0].Request()
 	if first.Plain && len(groups) == 1 {
-		return run{within: plain, does: does.Plain(), of: first.Of, groups: groups}, true
+		return run{within: plain, does: plainTask[does], of: first.Of, groups: groups}, true
 	}
 	within := reachOf(does, first)
 	if within == general {

@@ -1,9 +1,9 @@
 // Package script is the Lua that decides calls and carries out settlements in Redis: whole scripts, their arguments, and
 // their replies.
 //
-// The script for checks that come alone under an algorithm is a whole file in lua/check, and that for settlements of one
-// charge each is one in lua/settle. What remains has one script for each task, whatever algorithms are mixed. It is
-// assembled from the files in lua, and stands in testdata as it is sent. The arithmetic in all of them is that of package
+// The script for checks that come alone under an algorithm is a whole file in lua/check, and the script for settlements of
+// one charge each is a file in lua/settle. All other calls and settlements have one script for each task, for all algorithms.
+// It is assembled from the files in lua, and stands in testdata as it is sent. All scripts have the arithmetic of package
 // exact.
 package script
 
@@ -49,17 +49,9 @@ const (
 // Settles reports whether a task is about corrections, and not about calls.
 func (t Task) Settles() bool { return t == Settle || t == Adjust || t == Close || t == Release }
 
-// Plain returns the task of the plain requests among those of a task.
-func (t Task) Plain() Task {
-	if t.Settles() {
-		return Adjust
-	}
-	return Check
-}
-
-// Own reports whether an algorithm has a script of its own for a task: for plain requests, and for places that are taken.
-// All else is done by one script for all algorithms. That makes no functions of algorithms that it is not asked about,
-// so that one for fewer algorithms would hardly be faster.
+// Own reports whether an algorithm has a script of its own for a task: plain requests have one, and so have calls that take
+// places. One script for all algorithms does all else. It makes the functions of those algorithms only that it is asked
+// about, so a script for fewer algorithms would hardly be faster.
 func (t Task) Own(of exact.Algorithm) bool {
 	return t == Check || t == Adjust || t == Decide && of == exact.Concurrent
 }

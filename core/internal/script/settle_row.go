@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/weir-go/ratelimit/core/internal/call"
-	"github.com/weir-go/ratelimit/core/internal/exact"
 )
 
 // SettleRows puts plain corrections into the words of a script call, as those in lua/settle read them: the words of the
@@ -49,35 +48,3 @@ func (r *SettleRows) Add(q *Request) {
 
 // slotsOfText is how many numbers of reservations share a text: see notes.lua.
 const slotsOfText = 52
-
-// adjustment tells by what the script of the task [Adjust] finds the charges of an algorithm.
-type adjustment uint8
-
-const (
-	unadjusted adjustment = iota // there is no such script
-	byNumber                     // by their numbers, in the notes of the state
-	byInstant
-)
-
-var adjusts = [exact.Count + 1]adjustment{
-	exact.Leaky: byNumber, exact.TokenBucket: byNumber, exact.GCRA: byNumber, exact.Shaping: byNumber,
-	exact.FixedWindow: byInstant, exact.SlidingWindow: byInstant,
-}
-
-// Adjusts reports whether there is a script of the task [Adjust] for an algorithm.
-func Adjusts(of exact.Algorithm) bool { return adjusts[of] != unadjusted }
-
-// isPlainSettlement reports whether the script of the task [Adjust] knows such a correction.
-func isPlainSettlement(c *call.Correction) bool {
-	if c.Events == 0 || c.Raise || c.Reset || c.Renew || c.Reserved || c.Length > 0 || c.Leaves != nil {
-		return false
-	}
-	switch adjusts[c.Spec.Algorithm] {
-	case byNumber:
-		return c.At.Order > 0
-	case byInstant:
-		return c.At.At > 0
-	case unadjusted:
-	}
-	return false
-}
