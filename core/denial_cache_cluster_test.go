@@ -41,8 +41,8 @@ func (g *givingBack) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.P
 }
 
 func (g *givingBack) see(command redis.Cmder) {
-	settles := func(argument any) bool { return fmt.Sprint(argument) == "settle" }
-	if !slices.ContainsFunc(command.Args(), settles) {
+	givesBack := func(argument any) bool { return fmt.Sprint(argument) == "-1" } // as many units
+	if !slices.ContainsFunc(command.Args(), givesBack) {
 		return
 	}
 	g.calls.Add(1)

@@ -184,11 +184,11 @@ func settleBy(t *testing.T, r *Store, one call.Correction, plainly bool) (answer
 	return c.Answer.Text, c.Request.Plain
 }
 
-// The script of an algorithm's settlements of one reservation each tells and leaves the same as that for all settlements,
+// The script of an algorithm's settlements of one charge each tells and leaves the same as that for all settlements,
 // or does nothing and says so, whatever lies in the key, and however the clock and the numbers of the limit change.
 func TestPlainSettlementsAreCarriedOutAsAllSettlements(t *testing.T) {
 	for of := range exact.All() {
-		if !of.Noted() {
+		if !script.Adjusts(of) {
 			continue
 		}
 		t.Run(of.String(), func(t *testing.T) {
@@ -202,7 +202,10 @@ func TestPlainSettlementsAreCarriedOutAsAllSettlements(t *testing.T) {
 					all, open = plansOf(random, of), nil
 					for i, own := range all { // more room, so that many overlap
 						p := own.Params
-						p.Capacity, p.Events = p.Capacity*20, p.Events*[]int{1, 20}[random.IntN(2)]
+						p.Capacity *= 20
+						if p.Events *= []int{1, 20}[random.IntN(2)]; of.Windowed() {
+							p.Events = p.Capacity
+						}
 						var identity *exact.Spec
 						if i > 0 {
 							identity = all[1]
@@ -220,6 +223,13 @@ func TestPlainSettlementsAreCarriedOutAsAllSettlements(t *testing.T) {
 				case 8:
 					key := fmt.Sprint(round/150, random.IntN(2))
 					damage(t, random, rig.client, [2]string{plainly.Name(key, all[0]), known.Name(key, all[0])})
+				case 9:
+					key := fmt.Sprint(round/150, random.IntN(2))
+					for _, r := range []*Store{plainly, known} {
+						if err := r.Reset(t.Context(), key, all[:1]); err != nil {
+							t.Fatal(err)
+						}
+					}
 				}
 				own := all[min(random.IntN(12), len(all)-1)*random.IntN(2)]
 				check := call.Check{Key: fmt.Sprint(round/150, random.IntN(2)), Spec: own, Units: 1 + random.IntN(8), Settled: random.IntN(6) > 0}
@@ -234,7 +244,7 @@ func TestPlainSettlementsAreCarriedOutAsAllSettlements(t *testing.T) {
 						t.Fatal(err)
 					}
 					c := &asked.Checks[0]
-					if call.Decide(asked.Groups[0]) && c.Noted() {
+					if call.Decide(asked.Groups[0]) && c.Settled {
 						c.Charged.At = got.At
 						back := call.Reversal(asked.Groups[0])[0]
 						open = append(open, back)

@@ -39,12 +39,12 @@ type reach uint8
 const (
 	places  reach = iota // to give back places
 	plain                // to decide checks, or to carry out settlements, of an algorithm with states as their limits leave them
-	one                  // an algorithm
+	one                  // to decide calls about an algorithm that has a script for these
 	general              // all algorithms, and reservations for a time if a request of the batch has any
 )
 
-// reachOf returns the reach that a request needs.
-func reachOf(q *script.Request) reach {
+// reachOf returns the reach that a request of a task needs.
+func reachOf(does script.Task, q *script.Request) reach {
 	switch {
 	case q.Of == script.Mixed || len(q.Reserving) > 0:
 		return general
@@ -52,8 +52,10 @@ func reachOf(q *script.Request) reach {
 		return places
 	case q.Plain:
 		return plain
+	case does == script.Decide && q.Of == exact.Concurrent: // see script.Task.Own
+		return one
 	}
-	return one
+	return general
 }
 
 // generalTask returns the task of the general runs of a batch: one for all, so that requests about a key have one script.
@@ -70,13 +72,16 @@ func generalTask(does script.Task, groups []*requestGroup) script.Task {
 	return does
 }
 
+// plainTask has the task of the plain requests among the requests of a task.
+var plainTask = [script.Tasks]script.Task{script.Decide: script.Check, script.Settle: script.Adjust}
+
 // newRun returns an empty run for requests of a reach that are of an algorithm.
 func newRun(does script.Task, of exact.Algorithm, within reach) run {
 	switch within {
 	case places:
 		does, of = script.Release, script.Mixed
 	case plain:
-		does = does.Plain()
+		does = plainTask[does]
 	case general:
 		of = script.Mixed
 	case one:
@@ -86,11 +91,11 @@ func newRun(does script.Task, of exact.Algorithm, within reach) run {
 
 // runOf returns the run of all requests of a batch, if one script suits each of them best. It makes nothing new.
 func runOf(does script.Task, groups []*requestGroup) (all run, ok bool) {
-	first := groups[0].Request()
+	asked, first := does, groups[0].Request()
 	if first.Plain && len(groups) == 1 {
-		return run{within: plain, does: does.Plain(), of: first.Of, groups: groups}, true
+		return run{within: plain, does: plainTask[does], of: first.Of, groups: groups}, true
 	}
-	within := reachOf(first)
+	within := reachOf(does, first)
 	if within == general {
 		does = generalTask(does, groups)
 	}
@@ -98,7 +103,7 @@ func runOf(does script.Task, groups []*requestGroup) (all run, ok bool) {
 	all.groups = groups
 	for _, g := range groups {
 		q := g.Request()
-		if reachOf(q) != within || (within == plain || within == one) && q.Of != first.Of {
+		if reachOf(asked, q) != within || (within == plain || within == one) && q.Of != first.Of {
 			return run{}, false
 		}
 	}
@@ -111,7 +116,7 @@ func runOf(does script.Task, groups []*requestGroup) (all run, ok bool) {
 // Requests about the same key have the same script, and join its last run, so they keep their order: in a run, and in a pipeline
 // to a server that lacks some of the scripts.
 func runsOf(does script.Task, groups []*requestGroup, packs bool) (runs []run) {
-	reaches, inGeneral := reachesOf(groups), generalTask(does, groups)
+	reaches, inGeneral := reachesOf(does, groups), generalTask(does, groups)
 	for i, g := range groups {
 		if q := g.Request(); q.Plain && reaches[i] > plain { // it shares a key with a request that is not
 			q.Explain()
@@ -142,10 +147,10 @@ func lastRun(runs []run, other run) int {
 }
 
 // reachesOf returns the reaches of the scripts for requests: those of requests that share a key are the same.
-func reachesOf(groups []*requestGroup) []reach {
+func reachesOf(does script.Task, groups []*requestGroup) []reach {
 	reaches := make([]reach, len(groups))
 	for i, g := range groups {
-		reaches[i] = reachOf(g.Request())
+		reaches[i] = reachOf(does, g.Request())
 	}
 	if slices.Min(reaches) == slices.Max(reaches) { // requests of different algorithms share no key
 		return reaches

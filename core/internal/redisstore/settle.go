@@ -143,7 +143,7 @@ func (r *Store) settleOnce(ctx context.Context, list []call.Correction) error {
 	if _, elsewhere := errors.AsType[*elsewhereError](err); elsewhere {
 		c.Request.SetCorrections(list, s.clock, r.Name)
 		if c.Request.Plain {
-			c.Request.Explain() // so that it is sent once, whatever lies in the key
+			c.Request.Explain() // so that it is sent once for any state of the key
 		}
 		if err = r.sendBeside(ctx, err, script.Settle, c); errors.Is(err, errApart) && (len(list) > 1 || list[0].Reserved) {
 			lane.Free(c)

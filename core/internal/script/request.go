@@ -145,7 +145,7 @@ func (r *Request) setPlain(c *call.Check, times int, wantInstant bool, clock fun
 	}
 }
 
-// Explain makes a plain request one that decide.lua or settle.lua takes, whatever lies in the key.
+// Explain makes a plain request one that decide.lua or settle.lua takes for any state of the key.
 func (r *Request) Explain() {
 	r.Plain = false
 	if r.settled != nil {
@@ -249,13 +249,16 @@ func weighed(c *call.Check) int64 {
 func (r *Request) SetCorrections(list []call.Correction, clock func() int64, key func(string, *exact.Spec) string) {
 	r.empty()
 	r.Releases = true
-	r.Plain = len(list) == 1 && isPlainSettlement(&list[0])
+	r.Plain = len(list) == 1 && adjusts[list[0].Spec.Algorithm] != unadjusted && isPlainSettlement(&list[0])
 	for i := range list {
 		c := &list[i]
 		r.Keys = append(r.Keys, key(c.Key, c.Spec))
 		if r.Plain {
 			settled := *c
-			r.settled, r.noted = &settled, 1
+			r.settled = &settled
+			if c.At.Order > 0 {
+				r.noted = 1
+			}
 		} else {
 			r.appendCorrection(c, clock)
 		}
@@ -267,6 +270,38 @@ func (r *Request) SetCorrections(list []call.Correction, clock func() int64, key
 		r.Numbers++ // with the observation behind it, if that is wanted
 		r.checks++
 	}
+}
+
+// adjustment tells how the script of the task [Adjust] finds the charges of an algorithm.
+type adjustment uint8
+
+const (
+	unadjusted adjustment = iota // there is no such script
+	byNumber                     // by their numbers, in the notes of the state
+	byInstant
+)
+
+var adjusts = [exact.Count + 1]adjustment{
+	exact.Leaky: byNumber, exact.TokenBucket: byNumber, exact.GCRA: byNumber, exact.Shaping: byNumber,
+	exact.FixedWindow: byInstant, exact.SlidingWindow: byInstant,
+}
+
+// Adjusts reports whether there is a script of the task [Adjust] for an algorithm.
+func Adjusts(of exact.Algorithm) bool { return adjusts[of] != unadjusted }
+
+// isPlainSettlement reports whether the script of the task [Adjust] knows such a correction.
+func isPlainSettlement(c *call.Correction) bool {
+	if c.Events == 0 || c.Raise || c.Reset || c.Renew || c.Reserved || c.Length > 0 || c.Leaves != nil {
+		return false
+	}
+	switch adjusts[c.Spec.Algorithm] {
+	case byNumber:
+		return c.At.Order > 0
+	case byInstant:
+		return c.At.At > 0
+	case unadjusted:
+	}
+	return false
 }
 
 // appendCorrection appends the words of a correction for settle.lua.
@@ -337,30 +372,27 @@ func unitsOf(c *call.Correction) any {
 	return back
 }
 
-// how returns the word of settle.lua for a correction, a string.
-func how(c *call.Correction) any {
-	how := verb(c)
-	if c.Wanted {
-		return fmt.Sprint(how, "?")
-	}
-	return how
-}
-
-// verb returns a string, as an interface, which a constant becomes without being copied.
-func verb(c *call.Correction) any {
+// how returns the word of settle.lua for a correction, a string: as an interface, which a constant becomes without being
+// copied.
+func how(c *call.Correction) (word any) {
 	switch {
 	case c.Raise:
-		return "raise"
+		word = "raise"
 	case c.Reset:
-		return "reset"
+		word = "reset"
 	case c.Renew:
-		return "renew"
+		word = "renew"
 	case c.Length > 0:
-		return "ban"
+		word = "ban"
 	case !c.Firm && c.Spec.Algorithm.Delays():
-		return "last"
+		word = "last"
+	default:
+		word = "settle"
 	}
-	return "settle"
+	if c.Wanted {
+		return fmt.Sprint(word, "?")
+	}
+	return word
 }
 
 // SeveralKeys reports whether the script is told of more than one key.

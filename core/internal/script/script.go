@@ -1,10 +1,10 @@
 // Package script is the Lua that decides calls and carries out settlements in Redis: whole scripts, their arguments, and
 // their replies.
 //
-// The script for checks that come alone under an algorithm is a whole file in lua/check, and that for settlements of one
-// reservation each is one in lua/settle. Every other script is assembled
-// from the files in lua, for one algorithm or for all of them, so that there are few. Those for all stand in testdata as
-// they are sent. The arithmetic in all of them is that of package exact.
+// The script for checks that come alone under an algorithm is a whole file in lua/check, and the script for settlements of
+// one charge each is a file in lua/settle. All other calls and settlements have one script for each task, for all algorithms.
+// It is assembled from the files in lua, and stands in testdata as it is sent. All scripts have the arithmetic of package
+// exact.
 package script
 
 import (
@@ -38,7 +38,7 @@ const (
 	Decide  Task = iota // calls
 	Check               // calls of one check each, with states as their limit leaves them
 	Settle              // corrections
-	Adjust              // corrections of one reservation each, with states as their limit leaves them
+	Adjust              // corrections of one charge each, with states as their limit leaves them
 	Reserve             // calls with checks that reserve for a time, under any algorithms
 	Close               // corrections with some of such charges, under any algorithms
 	Release             // corrections each of which gives back one place: see Request.Releases
@@ -49,25 +49,11 @@ const (
 // Settles reports whether a task is about corrections, and not about calls.
 func (t Task) Settles() bool { return t == Settle || t == Adjust || t == Close || t == Release }
 
-// Plain returns the task of the plain requests among those of a task.
-func (t Task) Plain() Task {
-	if t.Settles() {
-		return Adjust
-	}
-	return Check
-}
-
-// general reports whether the script of a task for an algorithm is that for all algorithms. Where calls seldom have several
-// checks under an algorithm, no other script is worth its place in the server.
-func (t Task) general(of exact.Algorithm) bool {
-	switch t {
-	case Check, Adjust, Settle:
-		return false
-	case Decide:
-		return of == exact.Shaping || of == exact.SlidingLog || of == exact.Calendar || of == exact.Ban
-	default:
-		return true
-	}
+// Own reports whether an algorithm has a script of its own for a task: plain requests have one, and so have calls that take
+// places. One script for all algorithms does all else. It makes the functions of those algorithms only that it is asked
+// about, so a script for fewer algorithms would hardly be faster.
+func (t Task) Own(of exact.Algorithm) bool {
+	return t == Check || t == Adjust || t == Decide && of == exact.Concurrent
 }
 
 func (t Task) file() string {
@@ -81,7 +67,7 @@ var assembled sync.Map // of Scripts, by the arguments of New
 // New returns the script of a task for an algorithm, or for all of them if that is Mixed. With an injected clock, which
 // is for tests, the last argument of a call is the time. It may be called concurrently.
 func New(does Task, of exact.Algorithm, injectedClock bool) *Script {
-	if does.general(of) {
+	if !does.Own(of) {
 		of = Mixed
 	}
 	type told struct {
@@ -97,12 +83,15 @@ func New(does Task, of exact.Algorithm, injectedClock bool) *Script {
 	return s.(*Script) //nolint:forcetypeassert // the map holds nothing else
 }
 
-// assemble puts a script together. Those of plain requests are whole files.
+// assemble puts a script together, unless it is a whole file.
 func assemble(does Task, of exact.Algorithm, injectedClock bool) *Script {
 	var source string
-	if does == Check || does == Adjust {
+	switch does {
+	case Check, Adjust:
 		source = whole(does.file()+"/"+fileOf(of), injectedClock)
-	} else {
+	case Order:
+		source = whole(does.file(), injectedClock)
+	default:
 		source = pieced(does, of, injectedClock)
 	}
 	sum := sha1.Sum([]byte(source)) // SHA-1 is how Redis names scripts
@@ -131,15 +120,12 @@ func pieced(does Task, of exact.Algorithm, injectedClock bool) string {
 	if of == Mixed {
 		a.of = slices.Collect(exact.All())
 	}
-	switch does {
-	case Release:
+	if does == Release {
 		a.of = []exact.Algorithm{exact.Concurrent}
-	case Order:
+	} else {
 		a.include("prelude")
 		a.include(clock)
-	default:
-		a.include("prelude")
-		a.include(clock)
+		a.include("uses")
 		a.include("functions")
 	}
 	a.include(does.file())

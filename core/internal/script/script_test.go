@@ -16,11 +16,11 @@ import (
 var rewriteScripts = flag.Bool("rewrite-scripts", false, "write testdata")
 
 // The scripts stand in testdata as they are sent: whole, so that they can be read, checked by a
-// linter, and run by redis-cli --eval. Those for fewer algorithms leave out what is the others'. go test ./core/internal/script -rewrite-scripts writes them.
+// linter, and run by redis-cli --eval. go test ./core/internal/script -rewrite-scripts writes them.
 func TestScriptsStandInFiles(t *testing.T) {
 	scripts := make(map[string]string)
 	for does := range Tasks {
-		if does == Check || does == Adjust { // these are files already
+		if does == Check || does == Adjust || does == Order { // these are files already
 			continue
 		}
 		scripts[does.file()+".lua"] = New(does, Mixed, false).Source
@@ -48,6 +48,53 @@ func TestScriptsStandInFiles(t *testing.T) {
 		}
 		if got := strings.ReplaceAll(string(text), "\r\n", "\n"); got != source {
 			t.Errorf("%s is not what is sent: run go test ./core/internal/script -rewrite-scripts", name)
+		}
+	}
+}
+
+// However limits are mixed, a server is asked to keep a few scripts.
+func TestScriptsAreFew(t *testing.T) {
+	const most = 21 // which may only fall
+	kept := make(map[string]bool)
+	for does := range Tasks {
+		for of := range exact.All() {
+			if does == Check && !Checks(of) || does == Adjust && !Adjusts(of) {
+				continue
+			}
+			kept[New(does, of, false).Hash] = true
+			if does != Check && does != Adjust {
+				kept[New(does, Mixed, false).Hash] = true
+			}
+		}
+	}
+	if len(kept) > most {
+		t.Errorf("%d scripts can be kept, want at most %d", len(kept), most)
+	}
+}
+
+// A script can be read at once: a meter's has no more than 100 lines of code, a window's no more than 130, and a log's no
+// more than 160.
+func TestScriptsAreShort(t *testing.T) {
+	for does, suits := range map[Task]func(exact.Algorithm) bool{Check: Checks, Adjust: Adjusts} {
+		for of := range exact.All() {
+			if !suits(of) {
+				continue
+			}
+			most, lines := 100, 0
+			switch {
+			case of.Logs():
+				most = 160
+			case of.Windowed():
+				most = 130
+			}
+			for line := range strings.Lines(New(does, of, false).Source) {
+				if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "--") {
+					lines++
+				}
+			}
+			if lines > most {
+				t.Errorf("%s/%s.lua has %d lines of code, want at most %d", does.file(), fileOf(of), lines, most)
+			}
 		}
 	}
 }

@@ -31,6 +31,10 @@ func (r *SettleRows) Add(q *Request) {
 	r.last = c
 	r.settled++
 	r.Words[r.rowAt] = r.settled
+	if adjusts[c.Spec.Algorithm] == byInstant {
+		r.Words = append(r.Words, unitsOf(c), c.At.At)
+		return
+	}
 	r.Words = append(r.Words, unitsOf(c), c.At.Order, fmt.Sprintf("n%016d", c.At.Order/slotsOfText))
 	if c.Spec.Delayed {
 		r.Words = append(r.Words, c.At.At)
@@ -44,8 +48,3 @@ func (r *SettleRows) Add(q *Request) {
 
 // slotsOfText is how many numbers of reservations share a text: see notes.lua.
 const slotsOfText = 52
-
-// isPlainSettlement reports whether the script of the task [Adjust] knows such a correction.
-func isPlainSettlement(c *call.Correction) bool {
-	return c.Noted() && c.Events != 0 && !c.Raise && !c.Reset && !c.Renew && c.Length == 0 && c.Leaves == nil && !c.Reserved
-}

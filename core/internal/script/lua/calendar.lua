@@ -4,37 +4,40 @@
 -- internal/exact/calendar.go for the window that a state has with it.
 
 --- functions
--- lingering returns until when events of a window may count: a little longer than until its end, if it ends later
--- by some reckoning.
-local function lingering(start, finish)
-  local length = finish - start
-  return finish + math.min(10800000000, (length - length % 8) / 8)
-end
-
--- ending returns until when events count of a window that ends between these two instants, or at the latter, if they
--- are a window by the caller's reckoning. That one may be the same as others reckon it.
-local function ending(start, finish, lingers, opens, closes)
-  if finish < closes and closes <= lingers and math.abs(opens - start) <= lingers - finish then
-    return closes
+local lingering, ending, find_window
+if uses_calendars then
+  -- lingering returns until when events of a window may count: a little longer than until its end, if it ends later
+  -- by some reckoning.
+  function lingering(start, finish)
+    local length = finish - start
+    return finish + math.min(10800000000, (length - length % 8) / 8)
   end
-  return finish
-end
 
--- find_window sets when the window of this moment begins (opens) and ends (closes), until when its events may
--- count (lingers), and when the next one ends (later), if the caller has sent them. All checks of a script run
--- have the same moment.
-local function find_window(limit)
-  local opens, closes, later, next, last = string.match(limit.numbers, '^(%d+) (%d+) (%d+) (%d+) (%d+)$')
-  opens, closes, later = tonumber(opens), tonumber(closes), tonumber(later)
-  limit.found = true
-  if now >= closes then
-    opens, closes, later = closes, later, tonumber(next)
-    if now >= closes then
-      opens, closes, later = closes, later, tonumber(last)
+  -- ending returns until when events count of a window that ends between these two instants, or at the latter, if they
+  -- are a window by the caller's reckoning. That one may be the same as others reckon it.
+  function ending(start, finish, lingers, opens, closes)
+    if finish < closes and closes <= lingers and math.abs(opens - start) <= lingers - finish then
+      return closes
     end
+    return finish
   end
-  if now >= opens and now < closes then
-    limit.opens, limit.closes, limit.later, limit.lingers = opens, closes, later, lingering(opens, closes)
+
+  -- find_window sets when the window of this moment begins (opens) and ends (closes), until when its events may
+  -- count (lingers), and when the next one ends (later), if the caller has sent them. All checks of a script run
+  -- have the same moment.
+  function find_window(limit)
+    local opens, closes, later, next, last = string.match(limit.numbers, '^(%d+) (%d+) (%d+) (%d+) (%d+)$')
+    opens, closes, later = tonumber(opens), tonumber(closes), tonumber(later)
+    limit.found = true
+    if now >= closes then
+      opens, closes, later = closes, later, tonumber(next)
+      if now >= closes then
+        opens, closes, later = closes, later, tonumber(last)
+      end
+    end
+    if now >= opens and now < closes then
+      limit.opens, limit.closes, limit.later, limit.lingers = opens, closes, later, lingering(opens, closes)
+    end
   end
 end
 

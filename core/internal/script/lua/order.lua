@@ -10,7 +10,11 @@
 -- Returns since when it has waited, and for each of other processes' by how much longer, and what it costs. It looks at the 64
 -- that have waited longest.
 
-local living, grace, most = -9000000000000000, 500000, 64
+local call, try, format, tonumber = redis.call, redis.pcall, string.format, tonumber
+local clock = call('TIME')
+local now = clock[1] * 1000000 + clock[2]
+local grace = 2000
+local living, pause, most = -9000000000000000, 500000, 64
 local key, name, former, since = KEYS[1], ARGV[1], ARGV[2], tonumber(ARGV[4])
 
 if former ~= '' and former ~= name then
@@ -37,13 +41,13 @@ for i = 1, #list, 2 do
       end
       if process ~= own and longer > 0 and ARGV[6] == 'call' then
         try('PUBLISH', ARGV[7] .. process, line)
-        if lives > now + grace then -- it says more by then, or is gone
-          call('ZADD', key, format('%d', living + now + grace), '@' .. other)
+        if lives > now + pause then -- it says more by then, or is gone
+          call('ZADD', key, format('%d', living + now + pause), '@' .. other)
         end
       end
     end
   end
 end
-call('ZADD', key, format('%d', since), name, format('%d', living + now + tonumber(ARGV[5]) + grace), '@' .. name)
-call('PEXPIREAT', key, format('%d', now / 1000 + 602000))
+call('ZADD', key, format('%d', since), name, format('%d', living + now + tonumber(ARGV[5]) + pause), '@' .. name)
+call('PEXPIREAT', key, format('%d', now / 1000 + 600000 + grace))
 return table.concat(told, ' ')

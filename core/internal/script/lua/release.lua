@@ -9,6 +9,7 @@
 
 --- prelude
 local now -- in microseconds, once somebody waits for what is given back
+local uses_places = true
 --- functions
 
 local results, refusal, first = {}, nil, 1

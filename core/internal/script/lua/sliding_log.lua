@@ -3,115 +3,118 @@
 -- a repair) removes those that have left the window.
 
 --- functions
--- instant returns the instant at an index of the log.
-local function instant(log, index)
-  local at = tonumber(call('LINDEX', log.key, index))
-  if at and at >= 0 and at % 1 == 0 and at <= largest then
-    return at
-  end
-  log.damaged = true
-end
-
--- append_instants puts instants at the end of the log, as many at once as Lua can unpack.
-local function append_instants(log, instants)
-  for first = 1, #instants, 1000 do
-    call('RPUSH', log.key, unpack(instants, first, math.min(first + 999, #instants)))
-  end
-end
-
--- first_after returns the index of the first instant after a moment, doubling the
--- step from the head, where the expired ones are, and then halving it.
-local function first_after(log, moment, length)
-  local low, high, step = 0, 0, 1 -- all before low are not after, high is
-  while high < length do
-    local at = instant(log, high)
-    if not at then
-      return 0
+local instant, append_instants, first_after, left_of, observe_log
+if uses_logs then
+  -- instant returns the instant at an index of the log.
+  function instant(log, index)
+    local at = tonumber(call('LINDEX', log.key, index))
+    if at and at >= 0 and at % 1 == 0 and at <= largest then
+      return at
     end
-    if at > moment then
-      break
-    end
-    low, high, step = high + 1, high + step, step * 2
-  end
-  if high > length then
-    high = length
-  end
-  while low < high do
-    local middle = (low + high - (low + high) % 2) / 2
-    local at = instant(log, middle)
-    if not at then
-      return 0
-    end
-    if at > moment then
-      high = middle
-    else
-      low = middle + 1
-    end
-  end
-  return low
-end
-
--- left_of returns how long the instant at an index still counts. One from the
--- future counts as from now.
-local function left_of(log, index)
-  local at, window = instant(log, index), log.limit.pace
-  if not at or at <= now - window then -- the log is not in order
     log.damaged = true
-    return 0
   end
-  if at > now then
-    at = now
-  end
-  return at + window - now
-end
 
--- observe_log returns how long the oldest unit of a log still counts, how long the first check
--- has to wait that does not fit, and how long the newest unit still counts.
-local function observe_log(log, length, count)
-  local limit = log.limit
-  local first = first_after(log, now - limit.pace, length)
-  if length - first > limit.capacity then
-    first = length - limit.capacity
-    log.repair = true
+  -- append_instants puts instants at the end of the log, as many at once as Lua can unpack.
+  function append_instants(log, instants)
+    for first = 1, #instants, 1000 do
+      call('RPUSH', log.key, unpack(instants, first, math.min(first + 999, #instants)))
+    end
   end
-  log.first, log.used = first, length - first
-  if log.used > 0 and not log.damaged then
-    local newest = instant(log, -1)
-    if newest then
-      log.former = newest + limit.pace
-      if newest > now then
-        log.future = length - math.max(first, first_after(log, now, length))
-        log.repair = true
+
+  -- first_after returns the index of the first instant after a moment, doubling the
+  -- step from the head, where the expired ones are, and then halving it.
+  function first_after(log, moment, length)
+    local low, high, step = 0, 0, 1 -- all before low are not after, high is
+    while high < length do
+      local at = instant(log, high)
+      if not at then
+        return 0
+      end
+      if at > moment then
+        break
+      end
+      low, high, step = high + 1, high + step, step * 2
+    end
+    if high > length then
+      high = length
+    end
+    while low < high do
+      local middle = (low + high - (low + high) % 2) / 2
+      local at = instant(log, middle)
+      if not at then
+        return 0
+      end
+      if at > moment then
+        high = middle
+      else
+        low = middle + 1
       end
     end
+    return low
   end
-  if log.damaged and log.used > 0 then
-    return 0, 0, 0
-  end
-  local wait, granted, room, costs = 0, 0, limit.ceiling - log.used, log.costs
-  local next = log.cost
-  if costs then
-    while granted < count and costs[granted + 1] <= room do
-      granted = granted + 1
-      room = room - costs[granted]
+
+  -- left_of returns how long the instant at an index still counts. One from the
+  -- future counts as from now.
+  function left_of(log, index)
+    local at, window = instant(log, index), log.limit.pace
+    if not at or at <= now - window then -- the log is not in order
+      log.damaged = true
+      return 0
     end
-    next = costs[granted + 1] or 0
-  elseif next > 0 and room > 0 then
-    granted = (room - room % next) / next
-    room = room - granted * next
-  end
-  if granted < count and next > room and next <= limit.ceiling then
-    local missing = next - room
-    if missing > log.used then -- of those that are granted now
-      wait = limit.pace
-    else
-      wait = left_of(log, first + missing - 1)
+    if at > now then
+      at = now
     end
+    return at + window - now
   end
-  if log.used == 0 then
-    return 0, wait, 0
+
+  -- observe_log returns how long the oldest unit of a log still counts, how long the first check
+  -- has to wait that does not fit, and how long the newest unit still counts.
+  function observe_log(log, length, count)
+    local limit = log.limit
+    local first = first_after(log, now - limit.pace, length)
+    if length - first > limit.capacity then
+      first = length - limit.capacity
+      log.repair = true
+    end
+    log.first, log.used = first, length - first
+    if log.used > 0 and not log.damaged then
+      local newest = instant(log, -1)
+      if newest then
+        log.former = newest + limit.pace
+        if newest > now then
+          log.future = length - math.max(first, first_after(log, now, length))
+          log.repair = true
+        end
+      end
+    end
+    if log.damaged and log.used > 0 then
+      return 0, 0, 0
+    end
+    local wait, granted, room, costs = 0, 0, limit.ceiling - log.used, log.costs
+    local next = log.cost
+    if costs then
+      while granted < count and costs[granted + 1] <= room do
+        granted = granted + 1
+        room = room - costs[granted]
+      end
+      next = costs[granted + 1] or 0
+    elseif next > 0 and room > 0 then
+      granted = (room - room % next) / next
+      room = room - granted * next
+    end
+    if granted < count and next > room and next <= limit.ceiling then
+      local missing = next - room
+      if missing > log.used then -- of those that are granted now
+        wait = limit.pace
+      else
+        wait = left_of(log, first + missing - 1)
+      end
+    end
+    if log.used == 0 then
+      return 0, wait, 0
+    end
+    return left_of(log, first), wait, left_of(log, length - 1)
   end
-  return left_of(log, first), wait, left_of(log, length - 1)
 end
 
 --- observe

@@ -64,6 +64,7 @@
 local call, try, format, tonumber, KEYS, ARGV = redis.call, redis.pcall, string.format, tonumber, KEYS, ARGV
 local largest = 9007199254740991
 local now -- in microseconds, once somebody waits for what is given back
+local uses_places = true
 local holder -- of the check that was read last, if it takes places
 local present, instant -- now as text, and the token of whoever takes a place now if no clock has stepped back
 local told = {} -- what the caller is told of so many places, where one fits
@@ -82,162 +83,165 @@ local patience, life = 500000, 900000
 
 -- How many members a script run looks at or removes at most, of each kind.
 local most = 256
-
--- unless_damaged returns what a command has replied, or nil if the key has another type.
-local function unless_damaged(reply)
-  if type(reply) ~= 'table' or not reply.err then
-    return reply
-  elseif not string.find(reply.err, 'WRONGTYPE', 1, true) then
-    error(reply.err, 0)
-  end
-end
-
--- named returns the name under which a holder has so many places.
-local function named(name, places)
-  if places > 1 then
-    return name .. '*' .. places
-  end
-  return name
-end
-
--- places_of returns how many places a member has.
-local function places_of(name)
-  local many = string.match(name, '%*(%d+)$')
-  return many and tonumber(many) or 1
-end
-
--- count_further returns how many places are held beyond the first ones of their holders.
-local function count_further(key)
-  return (call('ZSCORE', key, '*') or further) - further
-end
-
--- add_further changes how many these are.
-local function add_further(key, places)
-  local sum = count_further(key) + places
-  if sum > 0 then
-    call('ZADD', key, format('%d', further + sum), '*')
-  else
-    call('ZREM', key, '*')
-  end
-end
-
--- further_of returns how many places beyond the first ones some members have.
-local function further_of(names)
-  local sum = 0
-  for _, name in ipairs(names) do
-    sum = sum + places_of(name) - 1
-  end
-  return sum
-end
-
--- ended returns holders whose lease has ended, the ones that ended first, but not all if they are many.
-local function ended(key)
-  return call('ZRANGE', key, '0', instant, 'BYSCORE', 'LIMIT', '0', most)
-end
-
--- in_use returns how many places are held.
-local function in_use(key)
-  instant = instant or format('%d', now)
-  local behind = call('ZREVRANK', key, '.') or 0
-  local sum = count_further(key)
-  local gone = call('ZCOUNT', key, '0', instant)
-  if gone > 0 and sum > 0 then
-    sum = sum - further_of(ended(key))
-  end
-  return behind - gone + sum
-end
-
--- first_of returns the first of the waiters who want the same as another one, or, without one, the first waiter whose score
--- is above a text.
-local function first_of(key, above, score)
-  local found = call('ZRANGE', key, score or above, score or format('(%d', further), 'BYSCORE', 'LIMIT', '0', '1', 'WITHSCORES')
-  if #found == 0 then
-    return nil
-  end
-  local class = found[2] - wanted
-  local cost = class % most_cost
-  return {
-    name = found[1],
-    score = format('%d', found[2]),
-    cost = cost,
-    ceiling = (class - cost) / most_cost,
-    at = tonumber(string.sub(found[1], 1, 16)),
-  }
-end
-
--- tell tells the process of a waiter that its turn has come, and returns whether that was permitted.
-local function tell(key, name)
-  local prefix, process, line = string.match(key, '^(.-):{'), string.match(name, ' ~?([^-]+)%-(%d+)$')
-  local sent = prefix and process and try('PUBLISH', prefix .. ':waiting:' .. process, line)
-  return type(sent) == 'number'
-end
-
--- hand_over hands places that are free to the waiters that came before an instant. The first of those who want the same go
--- in their order: one that fits has its places kept until it asks, and is told so. A waiter that does not fit blocks
--- nobody until its patience is over, and then those whose ceiling is not above its own. hand_over returns how many places
--- are in use then, and the ceiling up to which callers are blocked.
-local function hand_over(key, used, before)
-  local first, blocked = {}, -1
-  local one = first_of(key, format('%d', wanted))
-  while one and #first < 32 do
-    first[#first + 1] = one
-    one = first_of(key, '(' .. one.score)
-  end
-  for _ = 1, 64 do
-    local place
-    for i, other in ipairs(first) do
-      if other.at < before and (not place or other.at < first[place].at) then
-        place = i
-      end
+local unless_damaged, named, places_of, count_further, add_further, further_of, ended, in_use, first_of, tell,
+  hand_over, given_back, leave
+if uses_places then
+  -- unless_damaged returns what a command has replied, or nil if the key has another type.
+  function unless_damaged(reply)
+    if type(reply) ~= 'table' or not reply.err then
+      return reply
+    elseif not string.find(reply.err, 'WRONGTYPE', 1, true) then
+      error(reply.err, 0)
     end
-    if not place then
-      break
+  end
+
+  -- named returns the name under which a holder has so many places.
+  function named(name, places)
+    if places > 1 then
+      return name .. '*' .. places
     end
-    one = first[place]
-    local lives = (call('ZSCORE', key, '@' .. one.name) or living) - living > now
-    local fits = one.cost <= one.ceiling - used and one.ceiling > blocked
-    if lives and fits and not tell(key, one.name) then
-      break -- nobody can be told: whoever asks first has the place
-    elseif lives and not fits then
-      if now - one.at >= patience then
-        blocked = math.max(blocked, one.ceiling)
-      end
-      table.remove(first, place)
+    return name
+  end
+
+  -- places_of returns how many places a member has.
+  function places_of(name)
+    local many = string.match(name, '%*(%d+)$')
+    return many and tonumber(many) or 1
+  end
+
+  -- count_further returns how many places are held beyond the first ones of their holders.
+  function count_further(key)
+    return (call('ZSCORE', key, '*') or further) - further
+  end
+
+  -- add_further changes how many these are.
+  function add_further(key, places)
+    local sum = count_further(key) + places
+    if sum > 0 then
+      call('ZADD', key, format('%d', further + sum), '*')
     else
-      call('ZREM', key, one.name, '@' .. one.name)
-      if lives then
-        used = used + one.cost
-        if not string.find(one.name, '~', 1, true) then -- else its call needs something else, too
-          call('ZADD', key, format('%d', now + life), named('+' .. one.name, one.cost))
-          if one.cost > 1 then
-            add_further(key, one.cost - 1)
-          end
+      call('ZREM', key, '*')
+    end
+  end
+
+  -- further_of returns how many places beyond the first ones some members have.
+  function further_of(names)
+    local sum = 0
+    for _, name in ipairs(names) do
+      sum = sum + places_of(name) - 1
+    end
+    return sum
+  end
+
+  -- ended returns holders whose lease has ended, the ones that ended first, but not all if they are many.
+  function ended(key)
+    return call('ZRANGE', key, '0', instant, 'BYSCORE', 'LIMIT', '0', most)
+  end
+
+  -- in_use returns how many places are held.
+  function in_use(key)
+    instant = instant or format('%d', now)
+    local behind = call('ZREVRANK', key, '.') or 0
+    local sum = count_further(key)
+    local gone = call('ZCOUNT', key, '0', instant)
+    if gone > 0 and sum > 0 then
+      sum = sum - further_of(ended(key))
+    end
+    return behind - gone + sum
+  end
+
+  -- first_of returns the first of the waiters who want the same as another one, or, without one, the first waiter whose score
+  -- is above a text.
+  function first_of(key, above, score)
+    local found = call('ZRANGE', key, score or above, score or format('(%d', further), 'BYSCORE', 'LIMIT', '0', '1', 'WITHSCORES')
+    if #found == 0 then
+      return nil
+    end
+    local class = found[2] - wanted
+    local cost = class % most_cost
+    return {
+      name = found[1],
+      score = format('%d', found[2]),
+      cost = cost,
+      ceiling = (class - cost) / most_cost,
+      at = tonumber(string.sub(found[1], 1, 16)),
+    }
+  end
+
+  -- tell tells the process of a waiter that its turn has come, and returns whether that was permitted.
+  function tell(key, name)
+    local prefix, process, line = string.match(key, '^(.-):{'), string.match(name, ' ~?([^-]+)%-(%d+)$')
+    local sent = prefix and process and try('PUBLISH', prefix .. ':waiting:' .. process, line)
+    return type(sent) == 'number'
+  end
+
+  -- hand_over hands places that are free to the waiters that came before an instant. The first of those who want the same go
+  -- in their order: one that fits has its places kept until it asks, and is told so. A waiter that does not fit blocks
+  -- nobody until its patience is over, and then those whose ceiling is not above its own. hand_over returns how many places
+  -- are in use then, and the ceiling up to which callers are blocked.
+  function hand_over(key, used, before)
+    local first, blocked = {}, -1
+    local one = first_of(key, format('%d', wanted))
+    while one and #first < 32 do
+      first[#first + 1] = one
+      one = first_of(key, '(' .. one.score)
+    end
+    for _ = 1, 64 do
+      local place
+      for i, other in ipairs(first) do
+        if other.at < before and (not place or other.at < first[place].at) then
+          place = i
         end
       end
-      local behind = first_of(key, nil, one.score)
-      if behind then
-        first[place] = behind
-      else
+      if not place then
+        break
+      end
+      one = first[place]
+      local lives = (call('ZSCORE', key, '@' .. one.name) or living) - living > now
+      local fits = one.cost <= one.ceiling - used and one.ceiling > blocked
+      if lives and fits and not tell(key, one.name) then
+        break -- nobody can be told: whoever asks first has the place
+      elseif lives and not fits then
+        if now - one.at >= patience then
+          blocked = math.max(blocked, one.ceiling)
+        end
         table.remove(first, place)
+      else
+        call('ZREM', key, one.name, '@' .. one.name)
+        if lives then
+          used = used + one.cost
+          if not string.find(one.name, '~', 1, true) then -- else its call needs something else, too
+            call('ZADD', key, format('%d', now + life), named('+' .. one.name, one.cost))
+            if one.cost > 1 then
+              add_further(key, one.cost - 1)
+            end
+          end
+        end
+        local behind = first_of(key, nil, one.score)
+        if behind then
+          first[place] = behind
+        else
+          table.remove(first, place)
+        end
       end
     end
+    return used, blocked
   end
-  return used, blocked
-end
 
--- given_back hands over what has been given back of a key, if somebody waits.
-local function given_back(key)
-  local first = call('ZRANGE', key, '0', '0')[1]
-  if first and string.byte(first) >= 48 and string.byte(first) <= 57 then
-    hand_over(key, in_use(key), largest)
+  -- given_back hands over what has been given back of a key, if somebody waits.
+  function given_back(key)
+    local first = call('ZRANGE', key, '0', '0')[1]
+    if first and string.byte(first) >= 48 and string.byte(first) <= 57 then
+      hand_over(key, in_use(key), largest)
+    end
   end
-end
 
--- leave removes what is known of a waiter, and what is kept for it.
-local function leave(key, name, cost)
-  call('ZREM', key, name, '@' .. name)
-  if call('ZREM', key, named('+' .. name, cost)) == 1 and cost > 1 then
-    add_further(key, 1 - cost)
+  -- leave removes what is known of a waiter, and what is kept for it.
+  function leave(key, name, cost)
+    call('ZREM', key, name, '@' .. name)
+    if call('ZREM', key, named('+' .. name, cost)) == 1 and cost > 1 then
+      add_further(key, 1 - cost)
+    end
   end
 end
 

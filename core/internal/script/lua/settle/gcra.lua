@@ -46,8 +46,8 @@ while first <= #KEYS do
     if state[1] or state[2] or state.err then
       local arrival, left, former = match(state[1] or '', '^(%d+) ?(%d*) ?(.*)$')
       arrival, left = tonumber(arrival), tonumber(left) or 0
-      if arrival and arrival <= largest and left <= largest
-        and former == numbers and left + (arrival - present) / tick * pace <= capacity then
+      if arrival and arrival <= largest and left <= largest and former == numbers
+        and left + (arrival - present) / tick * pace <= capacity then
         used = math.max(0, left + (arrival - present) / tick * pace)
         expires = arrival + left / pace * tick
       else
@@ -98,7 +98,7 @@ while first <= #KEYS do
 
     if charge ~= 0 and not result then
       used = used + charge
-      local left, done = used % pace, nil
+      local left, lives, done = used % pace, present + used / pace * tick, nil
       local arrival = present + (used - left) / pace * tick
       local tat = format(numbers ~= '' and '%d %d %s' or pace > 1 and '%d %d' or '%d', arrival, left, numbers)
       local low = format('%d %d %d %s %s', used, now, noted, following, numbers)
@@ -109,7 +109,6 @@ while first <= #KEYS do
       else
         done = try('HSET', key, 'tat', tat, 'low', low, 'newest', newest)
       end
-      local lives = arrival + left / pace * tick
       if type(done) == 'table' then
         result, refusal = '1', refusal or done.err
       elseif lives - lives % 1000000 > expires - expires % 1000000 then
