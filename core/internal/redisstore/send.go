@@ -171,10 +171,12 @@ func (r *Store) shareRuns(ctx *batch.Context, s *server, runs []run, commands []
 		answered = answered || failure == nil
 	}
 	for _, one := range runs {
-		if one.does == script.Check {
+		switch one.does {
+		case script.Check:
 			r.sendUnknown(ctx, s, script.Decide, one.groups)
-		} else if one.does == script.Adjust {
+		case script.Adjust:
 			r.sendUnknown(ctx, s, script.Settle, one.groups)
+		default: // the other scripts know every state
 		}
 	}
 	if answered {
