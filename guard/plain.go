@@ -49,7 +49,8 @@ func (g *generation) decidePlain(v *Verdict) {
 	if rc.keysRead(v.Request); err != nil {
 		undecided := g.uncheckable(0)
 		g.tell(v, &Event{
-			Request: v.Request, Unanswered: unanswered(&undecided, nil), Status: http.StatusInternalServerError, Err: fmt.Errorf("ratelimit: policy 0: %w", err),
+			Request: v.Request, Unanswered: unanswered(&undecided, nil), Status: http.StatusInternalServerError,
+			Err: fmt.Errorf("ratelimit: policy 0: %w", err),
 		})
 		return
 	}

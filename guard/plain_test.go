@@ -97,8 +97,10 @@ var settlingByNumber = SettlePolicy{First: true, Cost: func(r *http.Request, s S
 // A request that needs one check, known but for its key and its cost, is decided as any other is.
 func TestAPlainRequestIsDecidedAsAnyOther(t *testing.T) {
 	limit, other := core.FixedWindow(2, time.Hour), core.FixedWindow(3, time.Hour)
-	targets := []string{"/?key=a", "/?key=a", "/?key=a", "/?key=none", "/?key=none", "/?key=none", "/?key=", "/?key=fails", "/?key=b&body=1", "/?key=a",
-		"/?key=c&cost=1&room=1", "/?key=c&cost=2&more=-1", "/?key=c&cost=1&more=1", "/?key=c&cost=-1", "/?key=c&room=-1", "/?key=d&cost=1&room=2", "/?key=d&cost=1&room=3"}
+	targets := []string{
+		"/?key=a", "/?key=a", "/?key=a", "/?key=none", "/?key=none", "/?key=none", "/?key=", "/?key=fails", "/?key=b&body=1", "/?key=a",
+		"/?key=c&cost=1&room=1", "/?key=c&cost=2&more=-1", "/?key=c&cost=1&more=1", "/?key=c&cost=-1", "/?key=c&room=-1", "/?key=d&cost=1&room=2", "/?key=d&cost=1&room=3",
+	}
 	for name, policies := range map[string][]Policy{
 		"alone":                {{Limit: limit, By: byQuery}},
 		"by the peer":          {{Limit: limit}},

@@ -75,8 +75,10 @@ func TestALoneDecisionIsWrittenAlike(t *testing.T) {
 	for _, d := range []core.Decision{
 		first, last, full, opened, closed,
 		{Limit: bucket, RetryAfter: core.Never, NextAfter: time.Second, ResetAfter: time.Second},
-		{Allowed: true, Limit: places, Remaining: 4}, {Limit: places, RetryAfter: time.Second, Estimated: true},
-		{Allowed: true, Limit: quota, Remaining: 10}, {Allowed: true, Limit: quota, Remaining: 9, NextAfter: time.Hour, ResetAfter: time.Hour},
+		{Allowed: true, Limit: places, Remaining: 4},
+		{Limit: places, RetryAfter: time.Second, Estimated: true},
+		{Allowed: true, Limit: quota, Remaining: 10},
+		{Allowed: true, Limit: quota, Remaining: 9, NextAfter: time.Hour, ResetAfter: time.Hour},
 	} {
 		list := policies(d)
 		w, ok := dialect.Prepare(headers.Draft11, list).(dialect.Lone)
