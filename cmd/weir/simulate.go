@@ -17,9 +17,9 @@ import (
 	"github.com/weir-go/ratelimit/policies"
 )
 
-const simulateHelp = `Replays access logs through the policies of a file, and counts the requests that they would have denied. Each line becomes a request with its method,
-host, path, address, and the fields of the header that the log has. The guard decides it at its instant, as it would in the server, and settles it by its
-status.
+const simulateHelp = `Replays access logs through the policies of a file, and counts the requests that they would have denied. Each line becomes a
+request with its method, host, path, address, and the fields of the header that the log has. The guard decides it at its instant, as it would in the
+server, and settles it by its status.
 
 A log does not know the users of the program: -name user=json:.user.id says which field of the log is the key "user", and -plan which is the plan.
 The fields are ip, header:NAME and json:.path. The report lists the gaps of the log. Clients that are denied may come again or not: a log
@@ -39,7 +39,8 @@ func simulationFlags(others ...cli.Flag) []cli.Flag {
 
 func simulateCommand(stdin io.Reader, stdout, stderr io.Writer) *cli.Command {
 	return &cli.Command{
-		Name: "simulate", Usage: "counts the requests that policies would have denied, from access logs", UsageText: "weir simulate [options] limits.yaml access.log…",
+		Name: "simulate", Usage: "counts the requests that policies would have denied, from access logs",
+		UsageText:   "weir simulate [options] limits.yaml access.log…",
 		Description: simulateHelp,
 		Flags: logFlags(stderr, simulationFlags(
 			&cli.StringFlag{Name: "out", Aliases: []string{"o"}, Usage: "write a page to this `FILE`"},
