@@ -130,7 +130,8 @@ func (l *Limiter) Forgive(ctx context.Context, key string, ban Ban) (Decision, e
 	return l.settleOne(ctx, Settlement{Check: checkOf(key, ban.Limit(), all)}, all)
 }
 
-// Forgive is how many strikes forgive all that a key has.
+// Forgive is the number of strikes by which a policy of package guard forgives all that a key has. Programs without a
+// policy call [Limiter.Forgive].
 const Forgive = -1_000_000
 
 // Ban bans a key by hand from now on for a time, in place of a ban that is in force. The reason is for readers of the
