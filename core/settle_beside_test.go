@@ -35,3 +35,28 @@ func TestMemorySettlesBeforeTheCallerGoesOn(t *testing.T) {
 		}
 	})
 }
+
+// A client that comes back with the answer in hand finds the units that are being given back, by AllowN, too.
+func TestAllowWaitsForUnitsThatAreGivenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, limit := New(NewMemory()), FixedWindow(1, time.Hour)
+		defer l.Close()
+		r := reservedBy(t, l, limit, 1)[0]
+		s := new(settlements)
+		if err := r.settlements(s, []int{0}); err != nil {
+			t.Fatal(err)
+		}
+		ended, keys := l.besides.begin(s.list)
+		go func() { // as SettleBeside does, through a slow link
+			defer l.besides.end()
+			time.Sleep(time.Second)
+			if err := r.settle(t.Context(), s, []int{0}); err != nil {
+				t.Error(err)
+			}
+			l.besides.given(ended, keys)
+		}()
+		if d, err := l.AllowN(t.Context(), s.list[0].Check.Key, limit, 1); err != nil || !d.Allowed {
+			t.Errorf("%+v, %v while a unit is given back, want it to pass", d, err)
+		}
+	})
+}
