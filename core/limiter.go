@@ -29,16 +29,16 @@ type Limiter struct {
 	waiters    *wait.Queues[queueKey, waitRequest, *Reservation, Decision]
 	ranks      ranks      // of waiters
 	registered registered // of the lines
-	turns      wait.Turns[turnKey, Receipt]
+	turns      wait.Turns
 	logger     func() *slog.Logger
 	background backlog
 	losses     losses // of the background
 	besides    besides
 	late       call.Warning // of settlements after ReserveFor
 	// The following fields are for places of Concurrent limits.
-	lines  *wait.Lines[lineKey]
+	lines  *wait.Lines
 	wakes  *redisstore.Wakes // nil: the store has no order over processes
-	places *wait.Places[taken]
+	places *wait.Places
 
 	open  context.Context //nolint:containedctx // ends with Close, and no wait outlives it
 	close context.CancelCauseFunc
@@ -54,7 +54,7 @@ func New(store Store, options ...Option) *Limiter {
 	if r := redisOf(store); r != nil {
 		l.budget = r.Budget
 	}
-	l.lines = wait.NewLines[lineKey](l.poll)
+	l.lines = wait.NewLines(l.poll)
 	if r := redisOf(store); r != nil {
 		l.wakes = r.NewWakes(l.wakeLine)
 	}

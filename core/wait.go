@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/weir-go/ratelimit/core/internal/call"
 	"github.com/weir-go/ratelimit/core/internal/exact"
 	"github.com/weir-go/ratelimit/core/internal/wait"
 )
@@ -267,14 +268,14 @@ func (r *Reservation) wait(ctx context.Context, until time.Time, late func(reaso
 		r.giveBackLater()
 		return gaveUpTurn(ctx)
 	}
-	turn, came := r.limiter.turns.Wait(ctx, r.turnKey(index), due, r.receipts[index], func(last Receipt) {
-		r.receipts[index] = last
+	turn, came := r.limiter.turns.Wait(ctx, r.turnKey(index), due, call.Receipt(r.receipts[index]), func(last call.Receipt) {
+		r.receipts[index] = Receipt(last)
 		r.giveBackLater()
 	})
 	if !came {
 		return gaveUpTurn(ctx)
 	}
-	r.receipts[index] = turn
+	r.receipts[index] = Receipt(turn)
 	return nil
 }
 
@@ -298,14 +299,7 @@ func gaveUpTurn(ctx context.Context) error {
 // giveBackLater gives everything back in the background. The reservation counts as settled then.
 func (r *Reservation) giveBackLater() { _ = r.SettleLater(make([]int, len(r.checks))...) }
 
-// turnKey identifies turns that can be exchanged: those of one queue for the same number of units.
-type turnKey struct {
-	key   string
-	limit *exact.Spec // its identity
-	cost  int
-}
-
-func (r *Reservation) turnKey(index int) turnKey {
+func (r *Reservation) turnKey(index int) wait.TurnKey {
 	c := &r.checks[index]
-	return turnKey{c.Key, c.Limit.known().Identity(), c.Units()}
+	return wait.TurnKey{Key: c.Key, Limit: c.Limit.known().Identity(), Cost: c.Units()}
 }
