@@ -37,7 +37,7 @@ func (r *lineRank) tell(units int, came, next time.Time, calls bool) {
 	r.telling.Lock()
 	defer r.telling.Unlock()
 	began := time.Now()
-	others := r.rank.Stand(waitRequest{cost: units}, came, next, calls)
+	others := r.rank.Stand(wait.Request{Cost: units}, came, next, calls)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.others, r.took = others, time.Since(began)

@@ -50,9 +50,9 @@ func (l *Limiter) WaitAll(ctx context.Context, checks []Check, options ...WaitOp
 	began := time.Now()
 	q := &waitedCall{
 		limiter: l, checks: slices.Clone(checks), // the call may be in flight when its caller has left
-		arrived: began, until: w.until, cause: w.request.cause, placesOnly: w.placesOnly, about: limited[first],
+		arrived: began, until: w.until, cause: w.request.Cause, placesOnly: w.placesOnly, about: limited[first],
 	}
-	if w.request.heeds {
+	if w.request.Heeds {
 		q.checks = append(q.checks, heldBackCheck(limited[first].Key))
 	}
 	q.own = len(checks)
