@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/weir-go/ratelimit/core/internal/call"
 	"github.com/weir-go/ratelimit/core/internal/wait"
 )
 
@@ -22,8 +23,8 @@ import (
 // that is logged.
 type Permit struct {
 	limiter *Limiter
-	hold    *wait.Hold[taken] // nil: it has no places, since nothing limits them
-	parent  context.Context   //nolint:containedctx // Context is made of it
+	hold    *wait.Hold      // nil: it has no places, since nothing limits them
+	parent  context.Context //nolint:containedctx // Context is made of it
 
 	once    sync.Once
 	context context.Context //nolint:containedctx // the result of Context
@@ -104,9 +105,12 @@ func (p *Permit) Release() {
 	}
 	ctx, cancel := p.limiter.withinBudget(context.Background())
 	defer cancel()
-	own, costs := p.limiter.reservationOf(list), make([]int, len(list))
-	if _ = own.settleWithin(ctx, costs); !own.ledger.settled {
-		own.laterOrLost(costs)
+	settlements := make([]Settlement, len(list))
+	for i, place := range list {
+		settlements[i] = Settlement{Check: checkOfPlace(place), Receipt: Receipt(place.Receipt)}
+	}
+	if err := p.limiter.settle(ctx, settlements); err != nil {
+		p.limiter.giveBack(list) // to give places back twice is to give them back once
 	}
 }
 
@@ -148,7 +152,7 @@ func (p *Permit) Err() error {
 // After a failover that has lost the state, Tokens go on from the server's clock. Of several limits it is the
 // Token of the first one. It is 0 under [Unlimited].
 func (p *Permit) Token() uint64 {
-	return p.hold.First().token
+	return p.hold.Token()
 }
 
 // hasUnlimited reports whether a check under Unlimited counts.
@@ -161,24 +165,34 @@ func (r *Reservation) hasUnlimited() bool {
 	return false
 }
 
-// taken has the holder that has taken the places of a check, to renew them and to give them back.
-type taken struct {
-	check   Check
-	receipt Receipt
-	token   uint64
+// checkOfPlace returns the check that has taken places.
+func checkOfPlace(p *wait.Place) Check {
+	return Check{Key: p.Key, Limit: limitOf(p.Spec), Cost: p.Units, Shadow: p.Shadow}
+}
+
+// place returns the places that the check at an index has taken.
+func (r *Reservation) place(index int) *wait.Place {
+	c := &r.checks[index]
+	return &wait.Place{
+		Key: c.Key, Spec: c.Limit.known(), Units: c.Units(), Shadow: c.Shadow,
+		Receipt: call.Receipt(r.receipts[index]), Token: r.decisions[index].Token,
+	}
 }
 
 // placesOf returns the places of a limiter.
-func placesOf(l *Limiter) *wait.Places[taken] {
-	return wait.NewPlaces(wait.PlacesConfig[taken]{
+func placesOf(l *Limiter) *wait.Places {
+	return wait.NewPlaces(wait.PlacesConfig{
 		Renew:    l.renew,
-		GiveBack: func(p *wait.Place[taken]) { l.giveBack([]taken{p.Of}) },
-		Held: func(p *wait.Place[taken], units int, elapsed time.Duration, lost error) {
+		GiveBack: func(p *wait.Place) { l.giveBack([]*wait.Place{p}) },
+		Held: func(p *wait.Place, units int, elapsed time.Duration, lost error) {
 			if l.trace.Held != nil {
-				l.trace.Held(Held{Limit: p.Of.check.Limit, Units: units, Elapsed: elapsed, Err: lost})
+				l.trace.Held(Held{Limit: limitOf(p.Spec), Units: units, Elapsed: elapsed, Err: lost})
 			}
 		},
-		Lost: func(p *wait.Place[taken]) { l.wakeWaiters(&p.Of.check) },
+		Lost: func(p *wait.Place) {
+			c := checkOfPlace(p)
+			l.wakeWaiters(&c)
+		},
 		Renewed: func(r wait.RenewalReport) {
 			if l.trace.Renewal != nil {
 				l.trace.Renewal(Renewal{Held: r.Held, Lost: r.NotHeld, Unanswered: r.Unanswered, Elapsed: r.Took, Err: r.Err})
@@ -203,8 +217,7 @@ func (r *Reservation) takePlaces() {
 		if r.hold == nil {
 			r.hold = r.limiter.places.Hold()
 		}
-		own := taken{check: c.alone(), receipt: r.receipts[i], token: r.decisions[i].Token}
-		r.hold.Add(own, c.Limit.known(), c.Units(), c.Shadow, r.asked, r.answered)
+		r.hold.Add(r.place(i), r.asked, r.answered)
 	}
 	if r.hold != nil {
 		r.hold.Begin()
@@ -218,10 +231,10 @@ func (c *Check) holds() bool {
 }
 
 // renew renews the leases of places.
-func (l *Limiter) renew(ctx context.Context, list []*wait.Place[taken], answers []wait.Renewal) error {
+func (l *Limiter) renew(ctx context.Context, list []*wait.Place, answers []wait.Renewal) error {
 	settlements := make([]Settlement, len(list))
 	for i, p := range list {
-		settlements[i] = Settlement{Check: p.Of.check, Receipt: p.Of.receipt, Renew: true}
+		settlements[i] = Settlement{Check: checkOfPlace(p), Receipt: Receipt(p.Receipt), Renew: true}
 	}
 	err := l.store.Settle(ctx, settlements)
 	partly, part := errors.AsType[*PartlySettledError](err)
@@ -237,18 +250,17 @@ func (l *Limiter) renew(ctx context.Context, list []*wait.Place[taken], answers 
 	return err
 }
 
-// reservationOf returns a reservation of nothing but some places, to give them back.
-func (l *Limiter) reservationOf(list []taken) *Reservation {
-	r := l.newReservation(len(list))
-	for i := range list {
-		r.checks[i], r.receipts[i], r.decisions[i].Allowed = list[i].check, list[i].receipt, true
-	}
-	return r
-}
-
 // giveBack gives places back in the background.
-func (l *Limiter) giveBack(list []taken) {
-	l.settleLater(laterSettlement{of: l.reservationOf(list), costs: make([]int, len(list))})
+func (l *Limiter) giveBack(list []*wait.Place) {
+	checks := make([]Check, len(list))
+	for i, p := range list {
+		checks[i] = checkOfPlace(p)
+	}
+	r := l.reservationFor(checks)
+	for i, p := range list {
+		r.receipts[i], r.decisions[i].Allowed = Receipt(p.Receipt), true
+	}
+	l.settleLater(laterSettlement{of: r, costs: make([]int, len(list))})
 }
 
 // giveBackUncertain gives back in the background the places that a call without an answer may have taken.
@@ -256,10 +268,10 @@ func (r *Reservation) giveBackUncertain(err error) {
 	if errors.Is(err, ErrNotDone) {
 		return
 	}
-	var list []taken
+	var list []*wait.Place
 	for i := range r.checks {
 		if r.checks[i].holds() && r.receipts[i] != (Receipt{}) {
-			list = append(list, taken{check: r.checks[i].alone(), receipt: r.receipts[i]})
+			list = append(list, r.place(i))
 		}
 	}
 	if len(list) > 0 {
@@ -282,15 +294,17 @@ func guess(d *Decision, median time.Duration) time.Duration {
 }
 
 // estimate sets the waits of denials to how long places have lately been held, if the store has only told when leases
-// end. A lease that ends sooner counts instead.
-func (l *Limiter) estimate(decisions []Decision) {
+// end. A lease that ends sooner counts instead. It reports whether there are such waits.
+func (l *Limiter) estimate(decisions []Decision) (estimated bool) {
 	for i := range decisions {
 		d := &decisions[i]
 		if !d.Estimated || d.RetryAfter == Never {
 			continue
 		}
+		estimated = true
 		if median, known := l.places.Times.Median(d.Limit.known()); known {
 			d.RetryAfter = max(time.Microsecond, min(d.RetryAfter, guess(d, median)))
 		}
 	}
+	return estimated
 }
