@@ -139,7 +139,7 @@ func (c *Call) write(decided *call.Call) {
 	waive(c.Checks, c.Decisions)
 }
 
-// writeLone writes the answer to the only check of a call that nobody settles.
+// writeLone writes the answer to the only check of a call that is not settled.
 func (c *Call) writeLone(own *call.Check) {
 	if c.Granted = 0; own.Fits || own.Shadow() {
 		c.Granted = 1

@@ -82,7 +82,7 @@ func withBans(policies []Policy) ([]Policy, error) {
 	return policies, nil
 }
 
-// checkBan returns the reason why what a policy says about bans makes no sense, if it does not.
+// checkBan returns the reason why the ban of a policy makes no sense, if it does not.
 func (p *Policy) checkBan(all []Policy) error {
 	if !p.bans() {
 		if p.Ban.Strike != nil || p.Ban.StrikeOnDenial || p.Ban.Tell {
@@ -116,7 +116,7 @@ func (p *Policy) checkBan(all []Policy) error {
 	return nil
 }
 
-// checkOfBan returns what a ban asks about a request. If it does not apply, there is no key.
+// checkOfBan returns the check of a ban for a request. If it does not apply, there is no key.
 func (p *Policy) checkOfBan(r *http.Request) (core.Check, error) {
 	check := core.Check{Limit: p.Limit, Shadow: p.Shadow, Mode: core.Condition}
 	if p.Ban.StrikeOnDenial {
@@ -138,7 +138,7 @@ func (p *Policy) checkOfBan(r *http.Request) (core.Check, error) {
 	return check, err
 }
 
-// strikesByResponse reports whether what a policy's requests are answered bans.
+// strikesByResponse reports whether the response to a request may be a strike under the policy.
 func (p *Policy) strikesByResponse() bool { return p.bans() && p.Ban.Strike != nil && !p.Shadow }
 
 // loneBan returns the first ban by response, if no policy beside it limits the requests in progress, or else -1. Whether the

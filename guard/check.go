@@ -12,7 +12,7 @@ import (
 	"github.com/weir-go/ratelimit/internal/alternatives"
 )
 
-// Errors of policies that cannot say what to check. They are in [Event].Err, and the
+// Errors of policies that cannot name their check. They are in [Event].Err, and the
 // request is answered with 500.
 var (
 	// ErrNoLimit means that a LimitFor has returned no Limit: for a plan that is in
@@ -32,14 +32,14 @@ func (e negativeCostError) Error() string { return fmt.Sprintf("cost %d is negat
 // Is makes it an ErrNegativeCost.
 func (e negativeCostError) Is(target error) bool { return target == ErrNegativeCost }
 
-// call is the checks of a request that are asked together, and terms what a policy says about its own.
+// call is the checks of a request that are decided together, and terms belong to the check of one policy.
 type (
 	call  = checks.Call[Served]
 	terms = checks.Terms[Served]
 )
 
 // call returns the call to make about a request. With an error, it returns the
-// policy that could not say.
+// policy that could not name its check.
 func (g *generation) call(r *http.Request, rc *requestContext) (call, error) {
 	c := call{Checks: make([]core.Check, 0, len(g.policies)), Terms: make([]terms, 0, len(g.policies))}
 	if g.asks {
@@ -90,7 +90,7 @@ func (g *generation) call(r *http.Request, rc *requestContext) (call, error) {
 	return c, nil
 }
 
-// terms returns what a policy says about its check.
+// terms returns the terms of a policy's check.
 func (g *generation) terms(policy int, check *core.Check) terms {
 	p := &g.policies[policy]
 	t := terms{Name: g.names[policy], Unit: p.Unit, Mode: checks.Mode(p.OnError), Settle: p.Settle.Cost, First: p.Settle.First}
@@ -113,7 +113,7 @@ func (g *generation) terms(policy int, check *core.Check) terms {
 }
 
 // chargedOutside reports whether a limiter in front has charged the check of a policy. If the
-// policy has a say in what that costs, it is remembered until the request is settled.
+// policy has a say in the cost, the check is remembered until the request is settled.
 func (rc *requestContext) chargedOutside(p *Policy, check *core.Check) bool {
 	outer, index := rc.charged(check)
 	if outer == nil {
@@ -126,7 +126,7 @@ func (rc *requestContext) chargedOutside(p *Policy, check *core.Check) bool {
 	return true
 }
 
-// uncheckable returns a policy that could not say what to check, as far as it is known.
+// uncheckable returns the call of a policy that could not name its check, as far as it is known.
 func (g *generation) uncheckable(policy int) call {
 	p, name := &g.policies[policy], g.names[policy]
 	if name == "" && p.LimitFor == nil {
@@ -135,8 +135,8 @@ func (g *generation) uncheckable(policy int) call {
 	return call{Checks: []core.Check{{Limit: p.Limit, Shadow: p.Shadow}}, Terms: []terms{{Name: name}}}
 }
 
-// unanswered returns the policies of a call, but for those of whose checks something was
-// decided. decided may be nil.
+// unanswered returns the policies of a call that have no check among the decided ones.
+// decided may be nil.
 func unanswered(c, decided *call) []Unanswered {
 	var list []Unanswered
 	for i := range c.Checks {
@@ -148,8 +148,8 @@ func unanswered(c, decided *call) []Unanswered {
 	return list
 }
 
-// settling returns what a policy says that a request has really cost: what it has reserved,
-// if it says nothing.
+// settling returns the function for the real cost of a policy's request: the reserved cost,
+// if the policy has no Settle.
 func settling(settle func(*http.Request, Served) int, cost int) func(*http.Request, Served) int {
 	if settle == nil {
 		return func(*http.Request, Served) int { return cost }
@@ -160,7 +160,7 @@ func settling(settle func(*http.Request, Served) int, cost int) func(*http.Reque
 	}
 }
 
-// check returns what a policy checks about a request. If that is not limited, it has no key.
+// check returns the check of a policy for a request. If that is not limited, it has no key.
 func (p *Policy) check(r *http.Request) (core.Check, error) {
 	if p.bans() {
 		return p.checkOfBan(r)

@@ -44,7 +44,7 @@ func (g *generation) decideAny(v *Verdict) {
 	}
 }
 
-// tell tells of an event that the decision about a request is, and makes the answer if it is a denial.
+// tell tells of the decision about a request, and makes the answer if it is a denial.
 func (g *generation) tell(v *Verdict, e *Event) {
 	rc := v.rc
 	if e.Status != 0 {
@@ -103,7 +103,7 @@ func (g *generation) answer(rc *requestContext, e *Event, c call, decisions []co
 }
 
 // readKeys returns the call to make about the request of an event, with all that the functions of lists and policies read of
-// it. If a list decides about the request, or it cannot be said what to check, it tells the event and returns true.
+// it. If a list decides about the request, or a policy cannot name its check, it tells the event and returns true.
 func (g *generation) readKeys(rc *requestContext, e *Event, body *keyBody) (c call, decided bool) {
 	listed := g.options.Lists.used() && g.decideByList(e)
 	var err error
@@ -184,8 +184,7 @@ func (g *generation) observeSettled(ctx context.Context, v *reservation, costs [
 	}
 }
 
-// reserve remembers what there may be to settle of what this process has decided by
-// itself.
+// reserve remembers the reservation of a call that this process has decided by itself.
 func (rc *requestContext) reserve(local reserved) {
 	if local.Reservation != nil && local.Reserves() {
 		rc.reserving().local = local

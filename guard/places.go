@@ -84,13 +84,13 @@ func PermitFrom(ctx context.Context) *core.Permit {
 	return nil
 }
 
-// places are those that a request holds, until nobody uses them any more.
+// places are the places that a request has, until the last user leaves.
 type places struct {
 	permit *core.Permit
 	users  users
 }
 
-// users count who uses what a request holds: its handler, until that returns, and the connections that it has taken over,
+// users count the users of a request's places: its handler, until that returns, and the connections that it has taken over,
 // until those are closed.
 type users struct {
 	count atomic.Int32
@@ -165,7 +165,7 @@ func (g *generation) waitForPlaces(ctx context.Context, c *call, longest time.Du
 	return nil, decisions, nil
 }
 
-// isEndedWait reports whether an error is that of a wait for places which the request's deadline or the server's
+// isEndedWait reports whether an error is that of a wait for places that the request's deadline or the server's
 // end has ended.
 func isEndedWait(err error) bool {
 	_, late := errors.AsType[*core.LimitedError](err)
@@ -241,9 +241,9 @@ func (rc *requestContext) releasePlaces() {
 	}
 }
 
-// handlerReturned is called when a handler that holds places has returned, and returns what to do when the request has been settled,
-// if that is not later. Places that are still in use are not settled with the others then. Beside a ban by response, those of a request
-// that is settled later are: else the next request would take the place before the strike is made.
+// handlerReturned is called when the handler of a request with places has returned. The result is to be called when the request has been
+// settled, if that is not later. Places that are still in use are not settled with the other checks. Beside a ban by response, the places of a
+// request that is settled later are: else the next request would take the place before the strike is made.
 func (v *reservation) handlerReturned(later bool) (settled func()) {
 	if later && !v.strikes() || v.places.users.count.Load() > 1 {
 		v.split()
@@ -270,15 +270,15 @@ func (v *reserved) strikes() bool {
 	return false
 }
 
-// release gives back the places, and does not wait for the answer. Those that were settled with the others are free already.
+// release gives back the places that were not settled with the other checks, and does not wait for the answer.
 func (v *reservation) release() {
 	v.split()
 	v.stored.release()
 	v.local.release()
 }
 
-// split keeps the places of a request from being given back when the others are settled, also while the handler lets what is
-// reserved grow.
+// split keeps the places of a request from being given back when the other checks are settled. The handler may be growing the
+// reservation at the same time.
 func (v *reservation) split() {
 	v.settlement.growth.Lock()
 	defer v.settlement.growth.Unlock()
@@ -286,7 +286,7 @@ func (v *reservation) split() {
 	v.local.split()
 }
 
-// split keeps the places of a call from being given back when the others are settled.
+// split keeps the places of a call from being given back when the other checks are settled.
 func (v *reserved) split() {
 	if v.Reservation != nil && v.places == nil {
 		v.places = v.Split()

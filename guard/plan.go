@@ -14,13 +14,13 @@ import (
 	"github.com/weir-go/ratelimit/keyfuncs"
 )
 
-// generation is what a [Guard] serves with until the next [Guard.Swap]: its limiter, its options and its policies, and what
+// generation is the state of a [Guard] until the next [Guard.Swap]: its limiter, its options and its policies, and all that
 // follows from them for every request. Each request has one generation from its beginning to its settlement.
 type generation struct {
 	limiter   *core.Limiter
 	options   Options
 	policies  []Policy
-	names     []string // what the policies are called, or "" if that depends on the request
+	names     []string // of the policies, or "" if that depends on the request
 	fields    []string // that options.Headers may write
 	writer    headers.Writer
 	lone      dialect.Lone       // the writer, if it writes of one policy alone; nil: it does not
@@ -33,7 +33,7 @@ type generation struct {
 	// readsBodies says that functions of the program may read the body of a request.
 	readsBodies bool
 
-	sets       *sets // those of several sets of rules, of which each request meets some; nil: there is this one alone
+	sets       *sets // several sets of rules, of which each request meets some; nil: there is this one alone
 	union      bool  // of sets that a request meets by several readings of its path
 	unreadable bool  // no policy is known for its requests: they are denied
 }
@@ -68,7 +68,7 @@ func build(old *generation, limiter *core.Limiter, options Options, policies []P
 	if options.OnOverload == unsaid {
 		options.OnOverload = FailClosed
 	}
-	if old == nil { // what takes the place of a limit is not beside it
+	if old == nil { // else the new limit takes the place of the old one, and does not stand beside it
 		mistakes.WarnOfEqual(limiter, options.Logger, unnamedByPeer(policies))
 	}
 	placement := mistakes.NewPlacement(options.Logger, peerOf(&options, policies))
@@ -114,8 +114,8 @@ func build(old *generation, limiter *core.Limiter, options Options, policies []P
 	return g, nil
 }
 
-// inherit takes over what an old generation knows of the store, where that is the same one, and
-// of what it has logged.
+// inherit takes over the fallback of an old generation, if the store is the same one, and
+// its log.
 func (g *generation) inherit(old *generation) {
 	if g.limiter == old.limiter && g.options.replicas() == old.options.replicas() {
 		g.fallback = old.fallback
@@ -138,7 +138,7 @@ func (g *generation) described() []headers.Policy {
 	return described
 }
 
-// names returns what policies are called in headers: the names of their limits,
+// names returns the names of policies in headers: those of their limits,
 // with numbers where they would be the same. A policy has the same name in every
 // response. So has an alternative that is one limit with a policy beside it.
 func names(policies []Policy) []string {

@@ -14,21 +14,21 @@ import (
 	"github.com/weir-go/ratelimit/keyfuncs"
 )
 
-// Policy is one limit and what it applies to. Its functions are called for every
+// Policy is one limit and its use: for which requests, by which key, at which cost. Its functions are called for every
 // request, by many goroutines at once.
 type Policy struct {
 	// Limit is the limit. Its name, given or derived, is the policy's name in
 	// headers and in problem documents.
 	Limit core.Limit
 
-	// Ban keeps a key out that has had too many strikes, in place of a Limit. The default keeps nobody out.
+	// Ban keeps a key out that has had too many strikes, in place of a Limit. The default is no ban.
 	Ban BanPolicy
 
 	// LimitFor picks a limit for each request, in place of Limit: by plan, by
 	// tenant. [core.Unlimited] means that the request is not limited by this policy. The zero
 	// Limit, which a map returns for a plan that it does not have, and any other limit that is
 	// not valid, are answered with 500. Give the limits of plans one
-	// name, so that a client who changes plans keeps what it has used.
+	// name, so that the usage of a client stays when its plan changes.
 	LimitFor func(*http.Request) core.Limit
 
 	// By names the key that the request counts against. The default is [keyfuncs.RemoteIP], the
@@ -41,7 +41,7 @@ type Policy struct {
 
 	// Cost is how many units the request takes. The default is 1. With 0 it is let
 	// through and reported; a negative cost is answered with 500. Of a Ban it is how many strikes the
-	// request itself is, whatever becomes of it, and the default is 0.
+	// request itself is, in addition to its response, and the default is 0.
 	Cost func(*http.Request) int
 
 	// Headroom is how many units have to be left when the request has been charged, or else it is denied:
@@ -62,7 +62,7 @@ type Policy struct {
 	// Settle corrects the cost of a request that has been served. The default leaves it at Cost.
 	Settle SettlePolicy
 
-	// Queue says how requests wait under a limit that has them wait: [core.Concurrent] or [core.Shaping].
+	// Queue says how requests wait for a place of a [core.Concurrent] limit, or for their turn under a [core.Shaping] one.
 	Queue QueuePolicy
 
 	// Skip exempts a request from this policy if it returns true. The default is to
@@ -77,7 +77,7 @@ type Policy struct {
 
 	// OnError is the mode of this policy for when the store cannot answer. The default is
 	// that of Options.OnError. Of two policies that are one limit, the stricter one decides.
-	// In a cluster, whose servers fail one by one, the policies that can be decided are
+	// The servers of a cluster fail one by one: the policies that can be decided are
 	// decided.
 	OnError ErrorMode
 
@@ -219,7 +219,7 @@ func unnamedByPeer(policies []Policy) []mistakes.Limit {
 	return limits
 }
 
-// peerOf returns what the TCP peer is used for: as the key of a policy that names none, and as the address
+// peerOf returns the uses of the TCP peer: as the key of a policy that names none, and as the address
 // that is looked up in lists that name none.
 func peerOf(o *Options, policies []Policy) mistakes.Peer {
 	peer := mistakes.Peer{Lists: o.Lists.used() && o.Lists.Address == nil}

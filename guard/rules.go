@@ -28,8 +28,8 @@ type Rules struct {
 
 	// Choose returns which of Sets a request meets. All policies of several sets are decided together, each once. A request
 	// that meets none cannot be read, and is denied with 414.
-	// matched is what was given to [Guard.Decide]. Choose is called for each request, by many goroutines at once, and what it
-	// returns is not changed. The request panics if a set is not there. The default is nil, which picks the first set; with more
+	// matched is that of [Guard.Decide]. Choose is called for each request, by many goroutines at once, and its
+	// result is not changed. The request panics if a set is not there. The default is nil, which picks the first set; with more
 	// than one it is needed.
 	Choose func(r *http.Request, matched keyfuncs.Matched) []int
 
@@ -46,7 +46,7 @@ type RuleSet interface {
 	Follow(prepare func(Rules) (use func(), err error)) error
 }
 
-// Follow returns a Guard that serves by the rules of a set, and by those that replace them. A request meets one set
+// Follow returns a Guard that serves by the rules of a set, and by the rules that replace them. A request meets one set
 // of rules, as a whole: see [Guard.Swap] for the usage that is kept. Do not call Swap itself: the next
 // rules would replace its policies. Follow returns the reason as an error
 // if the limiter or the set is nil, and where [New] would for one of the sets.
@@ -85,7 +85,7 @@ func (s *sets) of(r *http.Request, matched keyfuncs.Matched) *generation {
 	}
 }
 
-// heir returns the generation that the next one goes on from: one that knows what the store has said, if there is one.
+// heir returns the generation that the next one goes on from: one with a fallback, if there is one.
 func (g *generation) heir() *generation {
 	if g == nil || g.sets == nil {
 		return g
@@ -159,7 +159,7 @@ func (r *Rules) policies(set []int) []Policy {
 	return policies
 }
 
-// name returns what a set is called in errors.
+// name returns the name of a set in errors.
 func (r *Rules) name(set []int) string {
 	names := make([]string, len(set))
 	for i, place := range set {

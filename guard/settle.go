@@ -14,8 +14,7 @@ import (
 	"github.com/weir-go/ratelimit/guard/internal/writer"
 )
 
-// Served is what became of a request that was let through: what [SettlePolicy.Cost]
-// decides by.
+// Served is the result of a request that was let through. [SettlePolicy.Cost] decides by it.
 type Served struct {
 	// Status is the status of the response: 200 if none was set, 499 if none was set and the client has gone, and 101 if the
 	// handler has taken the connection over. If a limiter further inside has denied a remote procedure call, it is the
@@ -23,13 +22,13 @@ type Served struct {
 	// is then the status of the error, or 500.
 	Status int
 	// Bytes is how much of the response's body the handler has written, whether the
-	// client has read it or not. It does not count what goes over a connection that was
-	// taken over, nor what others write who answer an error of the handler.
+	// client has read it or not. It counts neither the traffic of a connection that was
+	// taken over nor an answer that others write to an error of the handler.
 	Bytes int64
 	// Cost is the number of units that the policy has reserved: return it if that was right.
 	Cost int
 	// Spent is the sum that [Spend] was told for the request, by the handler or by others, until it
-	// is settled. It is 0 if nobody has told anything.
+	// is settled. The default is 0.
 	Spent int
 	// Panicked says that the handler has panicked, or has called [runtime.Goexit], which
 	// goes on after this.
@@ -39,7 +38,7 @@ type Served struct {
 	// ClientGone says that the client had gone when the response began, or before the handler returned without one: the
 	// context of the request was cancelled, and not by a deadline. A proxy
 	// may tell that with 502. A policy that gives units back by such a status is free for clients that hang up when the work is
-	// done. Whatever Strike says, nothing is forgiven then.
+	// done. Strike forgives nothing then.
 	ClientGone bool
 	// Unanswered says that the handler has left an error or a panic behind without an
 	// answer, and no answer was seen before the request ended. The client may
@@ -49,13 +48,13 @@ type Served struct {
 }
 
 // Spend tells how many units a request has spent, for a [SettlePolicy].Cost to read in
-// [Served].Spent: what only the handler finds out, such as the tokens of a streamed answer. It
+// [Served].Spent: units that only the handler can count, such as the tokens of a streamed answer. It
 // takes the context of the request. The units of several calls are added up; less than 0 takes
-// back what was told before. There is one sum for a request, for all policies and all limiters
+// units back. There is one sum for a request, for all policies and all limiters
 // in front: each Settle says whether it counts it.
 //
-// Nothing is charged at once, and nothing at all if no policy has a Settle. What is told after
-// the request was settled is lost, and so is what is told of a request that no limiter has
+// Nothing is charged at once, and nothing at all if no policy has a Settle. Units are lost that are
+// told after the request was settled, or of a request that no limiter has
 // decided about. Spend may be called by many goroutines at once.
 func Spend(ctx context.Context, units int) {
 	for rc := requestContextFrom(ctx); rc != nil; rc = rc.enclosing() {
@@ -68,8 +67,7 @@ func Spend(ctx context.Context, units int) {
 	}
 }
 
-// outermost returns what the outermost limiter knows of the request, of those that have
-// decided about it.
+// outermost returns the knowledge of the outermost limiter that has decided about the request.
 func (rc *requestContext) outermost() *requestContext {
 	for rc.outer != nil {
 		rc = rc.outer
@@ -77,10 +75,10 @@ func (rc *requestContext) outermost() *requestContext {
 	return rc
 }
 
-// reservation is what a Guard has to settle about a request.
+// reservation is the part of a request that a Guard has to settle.
 type reservation struct {
-	stored reserved      // by the store, whose outcomes come first
-	local  reserved      // by this process, about what the store has not answered
+	stored reserved      // by the store; its outcomes come first
+	local  reserved      // by this process, for checks that the store has not answered
 	asked  time.Time     // when the store was
 	waited time.Duration // for places
 	places places
@@ -91,14 +89,14 @@ type reservation struct {
 	begun      func() bool // whether the response has begun
 }
 
-// settlement is how far a request is settled. That happens once, whoever asks for it.
+// settlement is how far a request is settled. It is settled once.
 type settlement struct {
 	mu      sync.Mutex
 	settled bool
-	growth  sync.Mutex // while what is reserved grows, or its places are split off
+	growth  sync.Mutex // while the reservation grows, or its places are split off
 	closed  bool       // nothing grows any more; growth is locked to look
-	// waiting says that the handler has returned and left the answer to others. served is
-	// then what to settle by if nobody is seen to answer before the request ends.
+	// waiting says that the handler has returned and left the answer to others. If no answer
+	// is seen before the request ends, it is settled by served.
 	waiting bool
 	served  Served
 	stop    func() bool // it no longer waits for the end of the request
@@ -110,12 +108,12 @@ type reserved struct {
 	call
 	*core.Reservation // nil: there was nothing to reserve
 
-	settles bool              // a policy says what was reserved has really cost
+	settles bool              // a policy knows the real cost
 	holds   bool              // there may be places to give back
-	places  *core.Reservation // what was split off; nil: nothing was
+	places  *core.Reservation // was split off; or nil
 }
 
-// reservedBy returns what a call has reserved.
+// reservedBy returns the reservation of a call.
 func reservedBy(c *call, r *core.Reservation) reserved {
 	return reserved{call: *c, Reservation: r, settles: c.Settles(), holds: r != nil && c.TakesPlaces()}
 }
@@ -129,7 +127,7 @@ func (v *reserved) decisions() []core.Decision {
 	return v.Decisions()
 }
 
-// reserving returns what there may be to settle of a request, to be added to.
+// reserving returns the reservation of a request, to be added to.
 func (rc *requestContext) reserving() *reservation {
 	if rc.reservation == nil {
 		rc.reservation = new(reservation)
@@ -138,7 +136,7 @@ func (rc *requestContext) reserving() *reservation {
 }
 
 // outsideCharge is a check of a policy that a limiter in front has charged. The policy has a
-// say in what the request has really cost there.
+// say in the real cost of the request there.
 type outsideCharge struct {
 	by     *requestContext // of the limiter in front
 	index  int             // among its own outcomes
@@ -149,8 +147,8 @@ type outsideCharge struct {
 // them. The zero value is none.
 type leastCosts struct {
 	mu sync.Mutex // a handler that has timed out may be served still
-	// costs are by outcome. Once the outcomes have been settled, they are what those have
-	// cost. Nil means that nothing was asked for.
+	// costs are by outcome: the real costs, once the outcomes have been settled. Nil means that
+	// no limiter wants one.
 	costs   []int
 	settled bool
 }
@@ -176,7 +174,7 @@ func (rc *requestContext) costAtLeast(index, cost int) (more int) {
 	return max(0, cost-charged)
 }
 
-// leastCostsOf returns the least costs of the outcomes, to be added to.
+// leastCostsOf returns the least costs of the outcomes, to be raised.
 func (rc *requestContext) leastCostsOf() *leastCosts {
 	if least := rc.leastCosts.Load(); least != nil {
 		return least
@@ -185,7 +183,7 @@ func (rc *requestContext) leastCostsOf() *leastCosts {
 	return rc.leastCosts.Load()
 }
 
-// settle raises what the outcomes have really cost to the least costs, and returns it.
+// settle raises the real costs of the outcomes to the least costs, and returns them.
 func (l *leastCosts) settle(outcomes []Outcome) []int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -202,7 +200,7 @@ func (l *leastCosts) settle(outcomes []Outcome) []int {
 	return costs
 }
 
-// reserves reports whether the check of an outcome, of so many, was reserved.
+// reserves reports whether the check of an outcome was reserved, given the number of outcomes.
 func (v *reservation) reserves(index, outcomes int) bool {
 	return index < len(v.stored.Terms) || index >= outcomes-len(v.local.Terms)
 }
@@ -212,7 +210,7 @@ func (rc *requestContext) settles() bool {
 	return rc.reservation != nil && (rc.reservation.settles() || len(rc.reservation.outside) > 0)
 }
 
-// settles reports whether a policy says what was reserved has really cost.
+// settles reports whether a policy knows the real cost.
 func (v *reservation) settles() bool { return v.stored.settles || v.local.settles }
 
 // watches reports whether there is something to do when the handler has returned.
@@ -220,9 +218,9 @@ func (v *reservation) watches() bool {
 	return v.stored.settles || v.stored.holds || v.local.settles || v.local.holds || len(v.outside) > 0
 }
 
-// settle settles what a request has cost, when its handler has returned or panicked. If
-// the answer is left to others, that waits until they give it, or until the request ends.
-// If nobody would tell of that end, or it has come already, it does not wait.
+// settle settles the cost of a request when its handler has returned or panicked. If
+// the handler leaves the answer to others, settle waits for it, or for the end of the request,
+// unless the context never ends or has ended already.
 func (g *generation) settle(rc *requestContext, r *http.Request, served Served) {
 	s := &rc.reservation.settlement
 	later := served.Unanswered && rc.Done() != nil && rc.Err() == nil && rc.settles()
@@ -256,7 +254,7 @@ func (g *generation) settle(rc *requestContext, r *http.Request, served Served) 
 	}
 }
 
-// answered returns what to settle by, if the answer was waited for.
+// answered returns the result to settle by, if the answer was waited for.
 func (s *settlement) answered() (served Served, waited bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -297,11 +295,11 @@ func (g *generation) settleUnanswered(rc *requestContext, r *http.Request) {
 	}
 }
 
-// settleBy settles what a request has cost, by what the policies' Settle functions say. It
-// is one call to the store for all policies, and none if they have reserved what is
+// settleBy settles the cost of a request, as the policies' Settle functions say. It
+// is one call to the store for all policies, and none if the reserved costs are
 // right. It goes through even if the client has gone away. Options.Observe is told. If first is set, or a policy wants
-// it, it waits for the answer. It returns the outcomes as they are settled. If a Settle function panics, that and those behind
-// it have said what was reserved, and the panic goes on when all is settled.
+// it, it waits for the answer. It returns the outcomes as they are settled. If a Settle function panics, its cost and those
+// of the functions behind it are the reserved ones, and the panic goes on when all is settled.
 func (g *generation) settleBy(rc *requestContext, r *http.Request, served Served, first bool) (outcomes []Outcome) {
 	v := rc.reservation
 	if leave := v.settlement.leave; leave != nil {
@@ -320,7 +318,7 @@ func (g *generation) settleBy(rc *requestContext, r *http.Request, served Served
 	return nil
 }
 
-// settleOwn settles what this limiter has reserved for a request.
+// settleOwn settles the costs that this limiter has reserved for a request.
 func (g *generation) settleOwn(ctx context.Context, rc *requestContext, r *http.Request, served Served, first bool) []Outcome {
 	v := rc.reservation
 	v.settlement.growth.Lock()
@@ -358,8 +356,8 @@ func (g *generation) settleOwn(ctx context.Context, rc *requestContext, r *http.
 	return outcomes
 }
 
-// settleBeside settles a call of the store beside the response. When that is done, the event is told, with the error of what this process has
-// decided by itself.
+// settleBeside settles a call of the store beside the response, and then tells the event. local is the error of the checks that this
+// process has decided by itself.
 func (g *generation) settleBeside(v *reservation, costs []int, e *Event, start time.Time, local error) {
 	report := func(err error) {
 		e.Err, e.Elapsed = errors.Join(err, local), time.Since(start)
@@ -386,7 +384,7 @@ func (g *generation) settleBeside(v *reservation, costs []int, e *Event, start t
 	}
 }
 
-// changes reports whether some costs differ from what is reserved.
+// changes reports whether some costs differ from the reserved ones.
 func (v *reserved) changes(costs []int) bool {
 	for i := range v.Checks {
 		if c := &v.Checks[i]; costs[i] != c.Units() || checks.TakesPlaces(c) {
@@ -418,7 +416,7 @@ func (rc *requestContext) reservedOutcomes() []Outcome {
 	return list
 }
 
-// realCosts writes what the checks have really cost, as their policies say, into their
+// realCosts writes the real costs of the checks, as their policies say, into their
 // outcomes.
 func (v *reserved) realCosts(r *http.Request, outcomes []Outcome, served Served) {
 	for i := range v.Terms {
@@ -432,14 +430,14 @@ func (v *reserved) realCosts(r *http.Request, outcomes []Outcome, served Served)
 	}
 }
 
-// settle settles a call at its real costs, and tells its outcomes what is left.
+// settle settles a call at its real costs, and writes the units left into its outcomes.
 func (v *reserved) settle(ctx context.Context, costs []int, outcomes []Outcome) error {
 	if v.Reservation == nil {
 		return nil
 	}
 	err := v.Settle(ctx, costs...)
 	if err != nil && v.SettleLater(costs...) == nil {
-		return fmt.Errorf("ratelimit: what was not settled is tried again: %w", err)
+		return fmt.Errorf("ratelimit: the settlement has failed and is tried again: %w", err)
 	}
 	if err == nil {
 		for i, decision := range v.Decisions() {
@@ -449,7 +447,7 @@ func (v *reserved) settle(ctx context.Context, costs []int, outcomes []Outcome) 
 	return err
 }
 
-// settleOutside has a limiter in front settle what it has charged, as a policy of this
+// settleOutside has a limiter in front settle its charge, as a policy of this
 // one says. If that is still to be settled, the limiter in front tells of it.
 func (g *generation) settleOutside(ctx context.Context, r *http.Request, c outsideCharge, served Served) {
 	reserved := c.by.own()[c.index : c.index+1]
@@ -467,7 +465,7 @@ func (g *generation) settleOutside(ctx context.Context, r *http.Request, c outsi
 	})
 }
 
-// charge charges the key of an outcome some more, where that was decided, and tells the outcome what is left.
+// charge charges the key of an outcome more, in the store or this process, and writes the units left into the outcome.
 func (g *generation) charge(ctx context.Context, o *Outcome, more int) error {
 	if g.fallback != nil {
 		g.fallback.ObserveCharged(ctx, o.Key, o.Decision.Limit, more)
@@ -482,7 +480,7 @@ func (g *generation) charge(ctx context.Context, o *Outcome, more int) error {
 		left, err = g.limiter.Charge(ctx, o.Key, limit, more)
 	case core.Bans:
 		left, err = g.limiter.Strike(ctx, o.Key, limit.Ban(), more)
-	default: // nobody owes more places
+	default: // a request never owes more places
 		return nil
 	}
 	if err == nil {

@@ -12,11 +12,11 @@ import (
 
 // SettlePolicy corrects the cost of a request that has been served. [Policy].Cost is then an estimate that is reserved.
 type SettlePolicy struct {
-	// Cost returns the real cost of a request that has been served. It is given the request as the handler was, and what
-	// became of it. The difference is given back or charged in one call for all policies
+	// Cost returns the real cost of a request that has been served. It is given the request as the handler was, and the
+	// result. The difference is given back or charged in one call for all policies
 	// of the request, into the window that was charged: see [core.Reservation.Settle].
-	// What only the handler finds out it tells by [Spend].
-	// Less than 0 counts as 0. The default leaves what was charged.
+	// The handler tells by [Spend] the units that only it can count.
+	// Less than 0 counts as 0. The default leaves the estimate charged.
 	//
 	// It is called exactly once when the handler has run, also when that has panicked,
 	// streamed, or lost its client. Where the handler has taken the connection over, it is
@@ -28,40 +28,40 @@ type SettlePolicy struct {
 	// known.
 	//
 	// A response that is not flushed leaves the server after it has been settled, one round
-	// trip later if the cost has changed. What the store has certainly not settled by then
+	// trip later if the cost has changed. A settlement that has certainly not reached the store
 	// is tried again in the background for two seconds: see [core.Reservation.SettleLater].
 	// A reservation stays charged if its process dies, unless there is a ReserveFor.
 	//
 	// Two policies of a request with one limit and one key are one limit, which is charged
 	// once: the greater [Policy].Cost is reserved, and the greater real cost is charged. A
 	// policy that settles nothing counts with its [Policy].Cost. The same holds for a policy further
-	// inside whose limit a middleware in front has charged. It gives nothing back there,
+	// inside if a middleware in front has charged its limit. It gives nothing back there,
 	// and if its cost is greater, the rest is charged when the request has been served. A
 	// Shadow in front is charged the rest only if it settles.
 	//
-	// Reserve at least 1: a request with a [Policy].Cost of 0 is never denied, whatever it is charged
+	// Reserve at least 1: a request with a [Policy].Cost of 0 is never denied, even if it is charged
 	// afterwards.
 	//
-	// The response does not wait for the settlement, which is sent before it ends: see First. [core.Limiter.Close]
-	// waits for those that are under way.
+	// The response does not wait for the settlement, which is sent before the response ends: see First. [core.Limiter.Close]
+	// waits for settlements in flight.
 	//
-	// It is not asked about a [core.Concurrent] limit, whose places are all given back.
+	// It is not called for a [core.Concurrent] limit: all its places are given back.
 	Cost func(*http.Request, Served) int
 
-	// First has the response end only when the request is settled, a round trip later if the cost has changed. It is
-	// for who has to find the real cost charged in all processes once the client has its answer, and for an
-	// Options.Observe that reads what is left then. The default is not to wait. A request that strikes or forgives is always settled
+	// First has the response end only when the request is settled, a round trip later if the cost has changed. Set it
+	// if all processes have to count the real cost once the client has its answer, or if
+	// Options.Observe reads the units left then. The default is not to wait. A request that strikes or forgives is always settled
 	// first, with all its policies. It needs Cost: without one it is an error of [New].
 	First bool
 
-	// ReserveFor is for how long the [Policy].Cost of a request is reserved, and what [Grow] adds to it. If this process dies, it is
+	// ReserveFor is for how long the [Policy].Cost of a request is reserved, and each addition of [Grow]. If this process dies, it is
 	// given back then: [core.Check.ReserveFor] says how. It is right for tokens per minute, and wrong for money, which is
 	// spent all the same. It has to be longer than the longest request: one that is settled later is charged its
 	// whole real cost, as of then, and the log says so.
 	//
 	// The default is 0, which leaves it charged. Any other time has to be from a millisecond to a day. It needs Cost. It is
-	// an error of [New] with a [core.Concurrent] limit, which has a lease, a [core.Shaping] one, or a [core.Calendar] one,
-	// whose units stay paid; for such a limit that [Policy].LimitFor picks it means nothing.
+	// an error of [New] with a [core.Concurrent] limit, which has a lease, a [core.Shaping] one, or a [core.Calendar] one, where
+	// units stay paid. For such a limit that [Policy].LimitFor picks it means nothing.
 	// Of policies that are one limit the longest counts, and 0 is the longest.
 	ReserveFor time.Duration
 }
