@@ -13,8 +13,8 @@ type Comparison struct {
 	bothAllow, onlyEnforcedDenies, onlyCandidateDenies, bothDeny atomic.Uint64
 }
 
-// count counts the verdicts about one request: whether each limit has let it pass.
-func (c *Comparison) count(enforced, candidate bool) {
+// Count counts the verdicts about one request: whether each limit has let it pass.
+func (c *Comparison) Count(enforced, candidate bool) {
 	switch {
 	case enforced && candidate:
 		c.bothAllow.Add(1)
@@ -92,6 +92,6 @@ func count(c *Comparison, candidate string, e *Event) {
 	}
 	answered := enforced || len(e.Unanswered) == 0
 	if answered && shadow != nil && !shadow.Decision.Degraded {
-		c.count(allowed, shadow.Decision.Allowed)
+		c.Count(allowed, shadow.Decision.Allowed)
 	}
 }
