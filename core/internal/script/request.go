@@ -18,7 +18,7 @@ type Request struct {
 	Instant   bool            // the instant of the decision is wanted
 	Times     int             // how often it is asked
 	// Plain says that it is one check or one correction. The script of the task [Check] or [Adjust] decides it, or carries
-	// it out, if the state is as its limit leaves it: see [Reply.Unknown]. It has no Arguments until [Request.Explain].
+	// it out, if the state is as its limit leaves it: see [Unknown]. It has no Arguments until [Request.Explain].
 	Plain bool
 	// Releases says that each of the corrections gives back one place and is asked nothing: the script of the
 	// task Release carries them out in fewer words, see [AppendReleases].
@@ -88,12 +88,11 @@ func (r *Request) empty() {
 	*r = Request{Keys: r.Keys[:0], Arguments: r.Arguments[:0], Reserving: r.Reserving[:0], names: r.names[:0]}
 }
 
-// SetChecks makes the request one to decide groups of checks so many times. key returns the Redis key of the state that a
+// SetChecks makes the request decide groups of checks, as often as times says. key returns the Redis key of the state that a
 // caller's key has under a spec, and clock the server's time as far as it is known here, in microseconds.
 func (r *Request) SetChecks(groups [][]call.Check, times int, wantInstant bool, clock func() int64, key func(string, *exact.Spec) string) {
 	r.empty()
-	if first := &groups[0][0]; len(groups) == 1 && len(groups[0]) == 1 && isPlain(first) {
-		r.setPlain(first, times, wantInstant, clock, key)
+	if len(groups) == 1 && len(groups[0]) == 1 && r.setPlain(&groups[0][0], times, wantInstant, clock, key) {
 		return
 	}
 	r.Instant, r.Times, r.alike = wantInstant, times, times == 1 && !call.Meet(groups)
@@ -131,8 +130,12 @@ func (r *Request) SetChecks(groups [][]call.Check, times int, wantInstant bool, 
 	}
 }
 
-// setPlain is SetChecks of one check that is plain.
-func (r *Request) setPlain(c *call.Check, times int, wantInstant bool, clock func() int64, key func(string, *exact.Spec) string) {
+// setPlain is SetChecks of one check. It returns false, and does nothing, unless the script of the task [Check] knows such
+// a check.
+func (r *Request) setPlain(c *call.Check, times int, wantInstant bool, clock func() int64, key func(string, *exact.Spec) string) bool {
+	if !c.Spec.Counted || c.Settled && c.Noted() || c.Either || c.OnDenial || c.Costs != nil || c.ReserveFor > 0 {
+		return false
+	}
 	r.Keys = append(r.Keys, key(c.Key, c.Spec))
 	r.Plain, r.Of, r.Numbers, r.checks = true, c.Spec.Algorithm, c.Spec.Algorithm.Observed(), 1
 	r.Instant, r.Times, r.alike = wantInstant, times, times == 1
@@ -143,6 +146,7 @@ func (r *Request) setPlain(c *call.Check, times int, wantInstant bool, clock fun
 			r.logged = c.Events(times)
 		}
 	}
+	return true
 }
 
 // Explain makes a plain request one that decide.lua or settle.lua takes for any state of the key.
@@ -158,11 +162,6 @@ func (r *Request) Explain() {
 
 // Checks reports whether there is a script of the task [Check] for an algorithm.
 func Checks(of exact.Algorithm) bool { return !of.Holds() && !of.Bans() }
-
-// isPlain reports whether the script of the task [Check] knows such a check.
-func isPlain(c *call.Check) bool {
-	return c.Spec.Counted && (!c.Settled || !c.Noted()) && !c.Either && !c.OnDenial && c.Costs == nil && c.ReserveFor == 0
-}
 
 // involve notes the algorithm of a check, or of a correction, that is not counted yet.
 func (r *Request) involve(a exact.Algorithm) {
