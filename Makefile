@@ -157,6 +157,7 @@ fuzz: redis ## every fuzz target for FUZZTIME (30s)
 search: redis webservers ## look longer for histories on which a store and the model disagree, and for ways around policies
 	$(GO) test -count=1 -timeout 60m ./core -run KeepsTheLaws -skip '^TestRedisKeepsTheLaws$$' -rapid.checks=$(CHECKS)
 	$(GO) test -count=1 -timeout 60m ./core -run '^TestRedisKeepsTheLaws$$' -rapid.checks=$$((2 * $(CHECKS))) # it draws half as many
+	$(GO) test -count=1 -timeout 60m ./core/internal/redisstore -rapid.checks=$(CHECKS)
 	cd proof && $(GO) test -count=1 -timeout 60m ./simulation -rapid.checks=$$((10 * $(CHECKS)))
 	cd internal/routertest && $(GO) test -count=1 -timeout 24h . -paths $(PATHS)
 

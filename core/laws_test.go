@@ -51,7 +51,7 @@ func TestRedisKeepsTheLawsInCompany(t *testing.T) {
 func TestDenialCacheKeepsTheLaws(t *testing.T) {
 	var repeated atomic.Int64
 	t.Run("memory", func(t *testing.T) {
-		storetest.Run(t, func(t *testing.T, now func() time.Time) core.Store {
+		fewer(t, 2, func(t *testing.T, now func() time.Time) core.Store {
 			trace := core.WithTrace(core.Trace{Repeated: func() { repeated.Add(1) }})
 			return denialcache.New(newMemory(t, now), 1000, core.WithClock(now), trace)
 		})
