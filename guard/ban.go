@@ -14,8 +14,8 @@ import (
 // BanPolicy keeps a key out that has had too many strikes. A request whose key is banned is denied with 403, whatever the other
 // policies say, and charges nothing. All policies of the request and its bans are asked in one call.
 //
-// Strike, StrikeOnDenial and [Policy].Cost say which requests are strikes. A policy with none of them only heeds the bans of
-// others. [Policy].By is needed: a ban by the TCP peer bans your own proxy if there is one, so [keyfuncs.RemoteIP] has to
+// Strike, StrikeOnDenial and [Policy].Cost say which requests are strikes, and Forgive which ones forgive them. A policy with none
+// of these only heeds the bans of others. [Policy].By is needed: a ban by the TCP peer bans your own proxy if there is one, so [keyfuncs.RemoteIP] has to
 // be written if that is meant. A peer of a private network is never struck or banned by its own address, nor is an address inside
 // the prefixes that [keyfuncs.IP] trusts, alone or joined with the route, the method or the host. Options.Logger is warned
 // once of each. A request without a key of the kind is neither.
@@ -27,30 +27,35 @@ type BanPolicy struct {
 	// of [New]. Whoever uses the same name for a Ban shares it: see [core.Ban].
 	Ban core.Ban
 
-	// Strike says, when a request has been served, how many strikes it was: a 401, say. Less than 0 forgives as many
-	// of the key's latest strikes, and [core.Forgive] all of them: a login of this user that succeeds. Like [SettlePolicy].Cost, it is called
-	// once for each request that was let through. What it returns is carried out with what other policies settle.
+	// Strike says, when a request has been served, how many strikes it was: one for a 401, say. Less than 0 counts as 0. Like
+	// [SettlePolicy].Cost, it is called once for each request that was let through. The strikes are made with what other policies settle.
 	//
 	// A strike is made when the answer is known. Requests that are in progress at the same time know nothing of each other's, however
 	// many they are. So give the same middleware a [core.Concurrent] limit with the same By: with n places, no more than the
 	// strikes and n are served before the ban begins. The strike is made together with the place being given back.
 	//
 	//	guard.Policy{Limit: core.Concurrent(2, 30*time.Second), By: addressAndUser},
-	//	guard.Policy{By: addressAndUser, Ban: guard.BanPolicy{Ban: guessing, Strike: func(_ *http.Request, s guard.Served) int {
-	//		switch s.Status {
-	//		case http.StatusUnauthorized:
-	//			return 1
-	//		case http.StatusOK:
-	//			return core.Forgive
-	//		}
-	//		return 0
-	//	}}},
-	//
-	// Forgive in a ban by address and user alone, and around the login alone, where a 200 means that the password was right. In a
-	// ban by address, whoever has an account of their own could clear their strikes for guessing at other accounts.
+	//	guard.Policy{By: addressAndUser, Ban: guard.BanPolicy{
+	//		Ban: guessing,
+	//		Strike: func(_ *http.Request, s guard.Served) int {
+	//			if s.Status == http.StatusUnauthorized {
+	//				return 1
+	//			}
+	//			return 0
+	//		},
+	//		Forgive: func(_ *http.Request, s guard.Served) bool { return s.Status == http.StatusOK },
+	//	}},
 	//
 	// The strikes of a Shadow ban nobody.
 	Strike func(*http.Request, Served) int
+
+	// Forgive says, when a request has been served that was no strike, whether it clears the strikes of the key: a login of this
+	// user that succeeds. It ends no ban. A request whose client has gone ([Served].ClientGone) forgives nothing, and is not asked
+	// about. The default forgives nothing.
+	//
+	// Forgive in a ban by address and user alone, and around the login alone, where a 200 means that the password was right. In a
+	// ban by address, whoever has an account of their own could clear their strikes for guessing at other accounts.
+	Forgive func(*http.Request, Served) bool
 
 	// StrikeOnDenial makes each denial of the request by another policy of this middleware a strike, in the same
 	// round trip. A Shadow, a list and another ban deny nothing in this sense.
@@ -64,8 +69,8 @@ type BanPolicy struct {
 // bans reports whether a policy is a ban.
 func (p *Policy) bans() bool { return p.Ban.Ban != core.Ban{} }
 
-// withBans sets the Limit of each policy that is a ban, and a zero quota for a nil Limit, in a copy. It returns the reason
-// why a policy makes no sense, if one does not.
+// withBans sets the Limit of each policy that is a ban, and what responses do to it, and a zero quota for a nil Limit, in a copy. It
+// returns the reason why a policy makes no sense, if one does not.
 func withBans(policies []Policy) ([]Policy, error) {
 	policies = slices.Clone(policies)
 	for i := range policies {
@@ -74,7 +79,7 @@ func withBans(policies []Policy) ([]Policy, error) {
 			return nil, fmt.Errorf("policy %d: %w", i, err)
 		}
 		if p.bans() {
-			p.Limit = p.Ban.Ban.Limit()
+			p.Limit, p.response = p.Ban.Ban.Limit(), p.Ban.response()
 		} else if !p.hasLimit() { // LimitFor chooses it
 			p.Limit = core.Quota{}
 		}
@@ -85,8 +90,8 @@ func withBans(policies []Policy) ([]Policy, error) {
 // checkBan returns the reason why what a policy says about bans makes no sense, if it does not.
 func (p *Policy) checkBan(all []Policy) error {
 	if !p.bans() {
-		if p.Ban.Strike != nil || p.Ban.StrikeOnDenial || p.Ban.Tell {
-			return errors.New("it has no Ban.Ban: leave Ban.Strike, Ban.StrikeOnDenial and Ban.Tell out, too")
+		if p.Ban.Strike != nil || p.Ban.Forgive != nil || p.Ban.StrikeOnDenial || p.Ban.Tell {
+			return errors.New("it has no Ban.Ban: leave Ban.Strike, Ban.Forgive, Ban.StrikeOnDenial and Ban.Tell out, too")
 		}
 		return nil
 	}
@@ -110,6 +115,8 @@ func (p *Policy) checkBan(all []Policy) error {
 		return errors.New("it has StrikeOnDenial beside a policy with MaxWait, and whoever waits is denied many times: use Strike, or leave MaxWait out")
 	case p.Ban.Strike != nil && p.Cost != nil:
 		return errors.New("its Cost strikes by request and Strike by response: choose one of them")
+	case p.Ban.Forgive != nil && p.Cost != nil:
+		return errors.New("its Cost strikes by request, before Forgive could tell: leave one of them out")
 	case p.Ban.Ban.Extend && !p.Ban.StrikeOnDenial && p.Cost == nil:
 		return errors.New("its Ban extends by strikes during it, but no handler runs then: set StrikeOnDenial or Cost, or leave Extend out")
 	}
@@ -136,6 +143,25 @@ func (p *Policy) checkOfBan(r *http.Request) (core.Check, error) {
 	}
 	check.Key = key
 	return check, err
+}
+
+// response returns a function that says what the response to a request does to the ban: how many strikes it is, or, if it forgives,
+// less than 0: as many as begin the ban, since a key has fewer. It returns nil if responses do nothing.
+func (b BanPolicy) response() func(*http.Request, Served) int {
+	if b.Forgive == nil && b.Strike == nil {
+		return nil
+	}
+	return func(r *http.Request, s Served) int {
+		if b.Strike != nil {
+			if strikes := b.Strike(r, s); strikes > 0 {
+				return strikes
+			}
+		}
+		if b.Forgive != nil && !s.ClientGone && b.Forgive(r, s) {
+			return -b.Ban.Strikes.Capacity()
+		}
+		return 0
+	}
 }
 
 // strikesByResponse reports whether what a policy's requests are answered bans.

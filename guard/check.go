@@ -98,7 +98,7 @@ func (g *generation) terms(policy int, check *core.Check) terms {
 		t.Unit, t.Settle = p.unitOf(check.Limit), nil
 	}
 	if p.bans() {
-		t.Settle, t.TellBan = p.Ban.Strike, p.Ban.Tell
+		t.Settle, t.TellBan = p.response, p.Ban.Tell
 	}
 	if t.Name == "" {
 		t.Name = check.Limit.Name()

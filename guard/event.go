@@ -44,7 +44,7 @@ type Event struct {
 	// looks is told; what was not settled, or needed no settlement, has its earlier Decision, and so has all of a request
 	// whose response has not waited.
 	// A settlement that failed with [core.ErrNotDone] is tried again for two
-	// seconds, of which no event tells. Only policies with Settle or Strike have a second event.
+	// seconds, of which no event tells. Only policies with Settle, Strike or Forgive have a second event.
 	Settled bool
 	// Reserved are the outcomes as they were decided, with the costs that were charged
 	// then and by [Grow], if Settled is set. Each stands where it stands in Outcomes.

@@ -125,7 +125,7 @@ func (g *generation) grow(
 // lost. Places of [core.Concurrent] limits are held on.
 //
 // It returns nil if there was nothing to settle: no policy has a Settle, or the request was settled before. It also returns nil, and settles
-// nothing, while the response may still be a strike ([BanPolicy].Strike): until it has begun, nobody knows its status.
+// nothing, while the response may still strike or forgive ([BanPolicy]): until it has begun, nobody knows its status.
 func Settle(ctx context.Context) []Outcome {
 	var all []Outcome
 	for rc := requestContextFrom(ctx); rc != nil; rc = rc.outer {

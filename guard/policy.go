@@ -81,7 +81,8 @@ type Policy struct {
 	// decided.
 	OnError ErrorMode
 
-	or bool // an alternative of the policy before it, see FirstOf
+	or       bool                           // an alternative of the policy before it, see FirstOf
+	response func(*http.Request, Served) int // what it does to the ban; nil: nothing, or there is no ban
 }
 
 // PolicyFor returns the policy that the functions named after the algorithms use:
@@ -135,7 +136,8 @@ func Layers(address, user Policy) []Policy {
 // asksProgram reports whether functions of the program say something about a request, other than its key.
 func (p *Policy) asksProgram() bool {
 	return p.LimitFor != nil && given.Is(p.LimitFor) || p.Cost != nil && given.Is(p.Cost) || p.Headroom != nil && given.Is(p.Headroom) ||
-		p.Skip != nil && given.Is(p.Skip) || p.Settle.Cost != nil && given.Is(p.Settle.Cost) || p.Ban.Strike != nil && given.Is(p.Ban.Strike)
+		p.Skip != nil && given.Is(p.Skip) || p.Settle.Cost != nil && given.Is(p.Settle.Cost) ||
+		p.Ban.Strike != nil && given.Is(p.Ban.Strike) || p.Ban.Forgive != nil && given.Is(p.Ban.Forgive)
 }
 
 // hasLimit reports whether a policy names a limit.

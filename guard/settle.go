@@ -39,7 +39,7 @@ type Served struct {
 	// ClientGone says that the client had gone when the response began, or before the handler returned without one: the
 	// context of the request was cancelled, and not by a deadline. A proxy
 	// may tell that with 502. A policy that gives units back by such a status is free for clients that hang up when the work is
-	// done. Whatever Strike says, nothing is forgiven then.
+	// done. No [BanPolicy].Forgive is asked then.
 	ClientGone bool
 	// Unanswered says that the handler has left an error or a panic behind without an
 	// answer, and no answer was seen before the request ended. The client may
@@ -425,7 +425,7 @@ func (v *reserved) realCosts(r *http.Request, outcomes []Outcome, served Served)
 		o, settle := &outcomes[i], v.Terms[i].Settle
 		if settle != nil && o.Decision.Allowed && !o.Decision.Waived {
 			served.Cost = o.Cost
-			if o.Cost = settle(r, served); !o.isBan() || served.ClientGone {
+			if o.Cost = settle(r, served); !o.isBan() {
 				o.Cost = max(0, o.Cost)
 			}
 		}

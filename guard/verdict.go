@@ -71,7 +71,7 @@ func (v Verdict) writeReserved(h http.Header) {
 // cost, once. Every adapter calls it, for every such request.
 //
 // next is called once, with the Request and the writer to hand to the handler. That is w
-// itself, or, where a policy has Settle or Strike, a place is held or the Guard is [Adaptive], a writer around it that notices the response. It
+// itself, or, where a policy has Settle, Strike or Forgive, a place is held or the Guard is [Adaptive], a writer around it that notices the response. It
 // can do what w can do, and it has to stay in use for whatever answers the request later on.
 //
 // next returns 0 if nothing is left to be answered. A framework whose handlers return

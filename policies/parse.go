@@ -300,11 +300,12 @@ func (r *reader) byStatus(n *tree.Node, of string, strikes bool) (b ByStatus) {
 			r.errors.addf(key.Position, "%q is no status: want one such as 404, or a class such as 5xx", key.Text)
 		}
 		if strikes && item.Text == "forgive" {
-			b.Units[key.Text] = core.Forgive
+			b.Forgive = append(b.Forgive, key.Text)
 			continue
 		}
 		b.Units[key.Text] = r.number(item, of+" of "+key.Text)
 	}
+	slices.Sort(b.Forgive)
 	return b
 }
 

@@ -42,7 +42,8 @@ func sterner(a, b core.Mode) core.Mode {
 	return core.Condition
 }
 
-// both returns the strikes of two policies that share a ban: those of both. A nil function strikes nobody.
+// both returns what the response does to a ban that two policies share: the strikes of both, unless one of them forgives, which
+// is less than 0. A nil function does nothing.
 func both[S any](a, b func(*http.Request, S) int) func(*http.Request, S) int {
 	switch {
 	case a == nil:
@@ -50,5 +51,11 @@ func both[S any](a, b func(*http.Request, S) int) func(*http.Request, S) int {
 	case b == nil:
 		return a
 	}
-	return func(r *http.Request, s S) int { return a(r, s) + b(r, s) }
+	return func(r *http.Request, s S) int {
+		own, others := a(r, s), b(r, s)
+		if forgiven := min(own, others); forgiven < 0 {
+			return forgiven
+		}
+		return own + others
+	}
 }
