@@ -92,14 +92,15 @@ func (g *generation) addAlternatives(c *call, r *http.Request, rc *requestContex
 			own.Append(check, g.terms(i, &check))
 			break
 		}
-		if rc.chargedOutside(p, &check) {
+		t := g.terms(i, &check)
+		if rc.chargedOutside(p, &check, t.Kind) {
 			return 0, nil
 		}
 		if own.Find(&check) >= 0 { // it is the same as an earlier one
 			continue
 		}
-		own.Append(check, g.terms(i, &check))
-		own.MaxWait.Heed(p.Queue.MaxWait, &check)
+		own.Append(check, t)
+		own.MaxWait.Heed(p.Queue.MaxWait, &check, t.Kind)
 	}
 	c.MaxWait = own.MaxWait
 	c.AddAlternatives(own, settling)

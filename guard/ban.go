@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/weir-go/ratelimit/core"
-	"github.com/weir-go/ratelimit/internal/algorithm"
+	"github.com/weir-go/ratelimit/guard/internal/checks"
 	"github.com/weir-go/ratelimit/keyfuncs"
 )
 
@@ -69,8 +69,8 @@ type BanPolicy struct {
 // bans reports whether a policy is a ban.
 func (p *Policy) bans() bool { return p.Ban.Ban != core.Ban{} }
 
-// withBans sets the Limit of each policy that is a ban, and what responses do to it, and a zero quota for a nil Limit, in a copy. It
-// returns the reason why a policy makes no sense, if one does not.
+// withBans sets the Limit of each policy that is a ban, and what responses do to it, a zero quota for a nil Limit, and the kind of
+// each Limit, in a copy. It returns the reason why a policy makes no sense, if one does not.
 func withBans(policies []Policy) ([]Policy, error) {
 	policies = slices.Clone(policies)
 	for i := range policies {
@@ -83,6 +83,7 @@ func withBans(policies []Policy) ([]Policy, error) {
 		} else if !p.hasLimit() { // LimitFor chooses it
 			p.Limit = core.Quota{}
 		}
+		p.kind = checks.KindOf(p.Limit)
 	}
 	return policies, nil
 }
@@ -171,7 +172,7 @@ func (p *Policy) strikesByResponse() bool { return p.bans() && p.Ban.Strike != n
 // two have one key cannot be known of functions. A LimitFor may choose such a limit.
 func loneBan(policies []Policy) int {
 	for i := range policies {
-		if p := &policies[i]; !p.Shadow && !hasAlternatives(policies, i) && (p.LimitFor != nil || algorithm.Holds(p.Limit)) {
+		if p := &policies[i]; !p.Shadow && !hasAlternatives(policies, i) && (p.LimitFor != nil || p.kind.Places) {
 			return -1
 		}
 	}
@@ -179,7 +180,10 @@ func loneBan(policies []Policy) int {
 }
 
 // isBan reports whether an outcome is that of a ban.
-func (o *Outcome) isBan() bool { return algorithm.Bans(o.Decision.Limit) }
+func (o *Outcome) isBan() bool {
+	_, bans := o.Decision.Limit.(core.Bans)
+	return bans
+}
 
 // bannedBy reports whether an outcome is that of a ban which keeps its request from going on.
 func bannedBy(o *Outcome) bool { return o.Denies() && o.isBan() }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/guard/internal/checks"
-	"github.com/weir-go/ratelimit/internal/algorithm"
 	"github.com/weir-go/ratelimit/internal/alternatives"
 )
 
@@ -51,7 +50,7 @@ func (g *generation) call(r *http.Request, rc *requestContext) (call, error) {
 		for i := 0; i < len(g.policies); i = alternatives.End(g.policies, i, (*Policy).isOr) {
 			p, end := &g.policies[i], alternatives.End(g.policies, i, (*Policy).isOr)
 			// The places beside a ban bound the guesses in flight. LimitFor may pick some: that is seen below.
-			if p.Shadow != shadow || exempt && !p.bans() && (!strikes || !algorithm.Holds(p.Limit) && (p.LimitFor == nil || end-i > 1)) {
+			if p.Shadow != shadow || exempt && !p.bans() && (!strikes || !p.kind.Places && (p.LimitFor == nil || end-i > 1)) {
 				continue
 			}
 			if chooses = chooses || end-i > 1; end-i > 1 {
@@ -73,12 +72,13 @@ func (g *generation) call(r *http.Request, rc *requestContext) (call, error) {
 			if p.bans() && (g.placement.NeverBanned(r, check.Key, rc.ownProxy.Told(), g.names[i]) || check.Key == "") {
 				continue
 			}
-			if exempt && !p.bans() && !algorithm.Holds(check.Limit) { // LimitFor has picked a rate
+			t := g.terms(i, &check)
+			if exempt && !t.Bans && !t.Places { // LimitFor has picked a rate
 				continue
 			}
-			if check.Limit != core.Unlimited && !rc.chargedOutside(p, &check) {
-				c.Add(check, g.terms(i, &check), settling)
-				c.MaxWait.Heed(p.Queue.MaxWait, &check)
+			if check.Limit != core.Unlimited && !rc.chargedOutside(p, &check, t.Kind) {
+				c.Add(check, t, settling)
+				c.MaxWait.Heed(p.Queue.MaxWait, &check, t.Kind)
 			}
 		}
 	}
@@ -93,9 +93,9 @@ func (g *generation) call(r *http.Request, rc *requestContext) (call, error) {
 // terms returns what a policy says about its check.
 func (g *generation) terms(policy int, check *core.Check) terms {
 	p := &g.policies[policy]
-	t := terms{Name: g.names[policy], Unit: p.Unit, Mode: checks.Mode(p.OnError), Settle: p.Settle.Cost, First: p.Settle.First}
-	if algorithm.Holds(check.Limit) {
-		t.Unit, t.Settle = p.unitOf(check.Limit), nil
+	t := terms{Kind: p.kindOf(check.Limit), Name: g.names[policy], Mode: checks.Mode(p.OnError), Settle: p.Settle.Cost, First: p.Settle.First}
+	if t.Unit = p.unitOf(t.Kind); t.Places {
+		t.Settle = nil
 	}
 	if p.bans() {
 		t.Settle, t.TellBan = p.response, p.Ban.Tell
@@ -112,14 +112,22 @@ func (g *generation) terms(policy int, check *core.Check) terms {
 	return t
 }
 
-// chargedOutside reports whether a limiter in front has charged the check of a policy. If the
+// kindOf returns the kind of the limit of a check.
+func (p *Policy) kindOf(limit core.Limit) checks.Kind {
+	if p.LimitFor == nil {
+		return p.kind
+	}
+	return checks.KindOf(limit)
+}
+
+// chargedOutside reports whether a limiter in front has charged the check of a policy, of some kind. If the
 // policy has a say in what that costs, it is remembered until the request is settled.
-func (rc *requestContext) chargedOutside(p *Policy, check *core.Check) bool {
+func (rc *requestContext) chargedOutside(p *Policy, check *core.Check, kind checks.Kind) bool {
 	outer, index := rc.charged(check)
 	if outer == nil {
 		return false
 	}
-	if !algorithm.Holds(check.Limit) && (p.Settle.Cost != nil || check.Cost > outer.own()[index].Cost) {
+	if !kind.Places && (p.Settle.Cost != nil || check.Cost > outer.own()[index].Cost) {
 		v := rc.reserving()
 		v.outside = append(v.outside, outsideCharge{by: outer, index: index, settle: settling(p.Settle.Cost, check.Cost)})
 	}
@@ -165,7 +173,7 @@ func (p *Policy) check(r *http.Request) (core.Check, error) {
 	if p.bans() {
 		return p.checkOfBan(r)
 	}
-	check := core.Check{Limit: p.Limit, Cost: 1, Shadow: p.Shadow, Undelayed: p.Queue.Undelayed}
+	check := core.Check{Limit: p.Limit, Cost: 1, Shadow: p.Shadow}
 	if p.LimitFor != nil {
 		check.Limit = p.LimitFor(r)
 		if isNone(check.Limit) {
@@ -174,22 +182,28 @@ func (p *Policy) check(r *http.Request) (core.Check, error) {
 		if err := check.Limit.Validate(); err != nil {
 			return core.Check{}, err
 		}
-		if !algorithm.Delays(check.Limit) {
-			check.Undelayed = 0
-		}
 	}
 	if check.Limit == core.Unlimited {
 		return check, nil
 	}
-	if algorithm.Reserves(check.Limit) {
-		check.ReserveFor = p.Settle.ReserveFor
-	}
+	p.suit(&check)
 	if err := p.weigh(r, &check); err != nil {
 		return core.Check{}, err
 	}
 	key, err := p.By(r)
 	check.Key, err = orAnonymous(r, key, err)
 	return check, err
+}
+
+// suit writes what the policy says of the check into it that has a meaning under its limit.
+func (p *Policy) suit(check *core.Check) {
+	kind := p.kindOf(check.Limit)
+	if kind.Delays {
+		check.Undelayed = p.Queue.Undelayed
+	}
+	if kind.Reserves {
+		check.ReserveFor = p.Settle.ReserveFor
+	}
 }
 
 // weigh writes the cost and the headroom of a request into its check, as the policy's functions say. A request that costs

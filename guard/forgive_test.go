@@ -24,12 +24,12 @@ func TestResponsesForgive(t *testing.T) {
 		left   int // strikes after two were made and the answers came
 		answer int
 	}{
-		"a success":                         {[]guard.BanPolicy{{Ban: ban, Strike: strikes(1), Forgive: succeeds}}, 4, success},
-		"another answer":                    {[]guard.BanPolicy{{Ban: ban, Strike: strikes(1), Forgive: succeeds}}, 2, neither},
-		"a strike":                          {[]guard.BanPolicy{{Ban: ban, Strike: strikes(1), Forgive: func(*http.Request, guard.Served) bool { return true }}}, 1, strike},
-		"less than none is no strike":       {[]guard.BanPolicy{{Ban: ban, Strike: strikes(-1)}}, 2, strike},
-		"a policy that does nothing else":   {[]guard.BanPolicy{{Ban: ban, Forgive: succeeds}}, 4, success},
-		"one of two policies":               {[]guard.BanPolicy{{Ban: ban, Strike: strikes(1)}, {Ban: ban, Forgive: succeeds}}, 4, success},
+		"a success":                          {[]guard.BanPolicy{{Ban: ban, Strike: strikes(1), Forgive: succeeds}}, 4, success},
+		"another answer":                     {[]guard.BanPolicy{{Ban: ban, Strike: strikes(1), Forgive: succeeds}}, 2, neither},
+		"a strike":                           {[]guard.BanPolicy{{Ban: ban, Strike: strikes(1), Forgive: func(*http.Request, guard.Served) bool { return true }}}, 1, strike},
+		"less than none is no strike":        {[]guard.BanPolicy{{Ban: ban, Strike: strikes(-1)}}, 2, strike},
+		"a policy that does nothing else":    {[]guard.BanPolicy{{Ban: ban, Forgive: succeeds}}, 4, success},
+		"one of two policies":                {[]guard.BanPolicy{{Ban: ban, Strike: strikes(1)}, {Ban: ban, Forgive: succeeds}}, 4, success},
 		"a strike of one, none of the other": {[]guard.BanPolicy{{Ban: ban, Strike: strikes(1)}, {Ban: ban, Forgive: succeeds}}, 1, strike},
 		"a strike of one, forgiven by the other": {
 			[]guard.BanPolicy{{Ban: ban, Strike: strikes(1)}, {Ban: ban, Forgive: func(*http.Request, guard.Served) bool { return true }}}, 4, strike,

@@ -114,6 +114,9 @@ func (panickingWriter) Write(h http.Header, _ []headers.Policy) {
 func hooksOf(of reflect.Type, but ...string) (names []string) {
 fields:
 	for f := range of.Fields() {
+		if !f.IsExported() {
+			continue
+		}
 		for _, name := range but {
 			if f.Name == name {
 				continue fields

@@ -11,7 +11,6 @@ import (
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/guard/internal/checks"
 	"github.com/weir-go/ratelimit/guard/internal/writer"
-	"github.com/weir-go/ratelimit/internal/algorithm"
 )
 
 // ErrDraining is in [Event].Err of a request that [Options].Draining has ended while it
@@ -119,9 +118,9 @@ func (u *users) takenOver(connection net.Conn) net.Conn {
 // concurrentRequests is the unit of a [core.Concurrent] limit, as the draft registers it.
 const concurrentRequests = "concurrent-requests"
 
-// unitOf returns the unit that a policy counts under a limit.
-func (p *Policy) unitOf(limit core.Limit) string {
-	if p.Unit == "" && algorithm.Holds(limit) {
+// unitOf returns the unit that a policy counts under a limit of some kind.
+func (p *Policy) unitOf(kind checks.Kind) string {
+	if p.Unit == "" && kind.Places {
 		return concurrentRequests
 	}
 	return p.Unit
@@ -196,7 +195,7 @@ func (rc *requestContext) makePermit() {
 	v.places.users.begin(v)
 	for _, own := range [...]*reserved{&v.stored, &v.local} {
 		for i := range own.Checks {
-			if own.Reservation != nil && v.places.permit == nil && !own.Checks[i].Shadow && checks.TakesPlaces(&own.Checks[i]) {
+			if own.Reservation != nil && v.places.permit == nil && !own.Checks[i].Shadow && own.TakesPlace(i) {
 				v.places.permit = own.Permit(rc)
 			}
 		}
@@ -263,7 +262,7 @@ func (v *reservation) mayStrike() bool {
 
 func (v *reserved) strikes() bool {
 	for i := range v.Checks {
-		if algorithm.Bans(v.Checks[i].Limit) && v.Terms[i].Settle != nil {
+		if t := &v.Terms[i]; t.Bans && t.Settle != nil {
 			return true
 		}
 	}

@@ -132,7 +132,7 @@ func (g *generation) described() []headers.Policy {
 	var described []headers.Policy
 	for i := range g.policies {
 		if p := &g.policies[i]; !p.Shadow && !p.bans() && p.Limit != core.Unlimited {
-			described = append(described, headers.Policy{Name: g.names[i], Unit: p.unitOf(p.Limit), Decision: core.Decision{Limit: p.Limit}})
+			described = append(described, headers.Policy{Name: g.names[i], Unit: p.unitOf(p.kind), Decision: core.Decision{Limit: p.Limit}})
 		}
 	}
 	return described

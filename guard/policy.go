@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/guard/internal/checks"
 	"github.com/weir-go/ratelimit/guard/internal/mistakes"
 	"github.com/weir-go/ratelimit/headers"
 	"github.com/weir-go/ratelimit/internal/given"
@@ -81,8 +82,9 @@ type Policy struct {
 	// decided.
 	OnError ErrorMode
 
-	or       bool                           // an alternative of the policy before it, see FirstOf
+	or       bool                            // an alternative of the policy before it, see FirstOf
 	response func(*http.Request, Served) int // what it does to the ban; nil: nothing, or there is no ban
+	kind     checks.Kind                     // of the Limit or the Ban, once they are known
 }
 
 // PolicyFor returns the policy that the functions named after the algorithms use:
@@ -162,7 +164,7 @@ func checkPolicies(policies []Policy) error {
 		if !p.OnError.known() {
 			return fmt.Errorf("policy %d: OnError is %v, want FailOpen, FailClosed or Fallback", i, p.OnError)
 		}
-		if err := cmp.Or(p.Queue.check(p.Limit), p.Settle.check(p.Limit)); err != nil {
+		if err := cmp.Or(p.Queue.check(p), p.Settle.check(p)); err != nil {
 			return fmt.Errorf("policy %d: %w", i, err)
 		}
 		if err := (&headers.Policy{Unit: p.Unit}).Validate(); err != nil {

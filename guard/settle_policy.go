@@ -5,9 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"time"
-
-	"github.com/weir-go/ratelimit/core"
-	"github.com/weir-go/ratelimit/internal/algorithm"
 )
 
 // SettlePolicy corrects the cost of a request that has been served. [Policy].Cost is then an estimate that is reserved.
@@ -66,8 +63,8 @@ type SettlePolicy struct {
 	ReserveFor time.Duration
 }
 
-// check returns the reason why it makes no sense under a limit, if it does not. The limit is not known if LimitFor chooses it.
-func (s *SettlePolicy) check(limit core.Limit) error {
+// check returns the reason why it makes no sense in a policy, if it does not. The limit is not known if LimitFor chooses it.
+func (s *SettlePolicy) check(of *Policy) error {
 	switch {
 	case s.ReserveFor != 0 && (s.ReserveFor < time.Millisecond || s.ReserveFor > 24*time.Hour):
 		return fmt.Errorf("a Settle.ReserveFor of %v is not from 1ms to 24h", s.ReserveFor)
@@ -75,8 +72,8 @@ func (s *SettlePolicy) check(limit core.Limit) error {
 		return fmt.Errorf("Settle.ReserveFor is %v, but nothing is settled: set Settle.Cost, or leave ReserveFor out", s.ReserveFor)
 	case s.First && s.Cost == nil:
 		return errors.New("Settle.First is set, but nothing is settled: set Settle.Cost, or leave First out")
-	case s.ReserveFor > 0 && limit.Validate() == nil && !algorithm.Reserves(limit):
-		return fmt.Errorf("Settle.ReserveFor is %v, which does not suit %s: leave ReserveFor out", s.ReserveFor, limit)
+	case s.ReserveFor > 0 && of.Limit.Validate() == nil && !of.kind.Reserves:
+		return fmt.Errorf("Settle.ReserveFor is %v, which does not suit %s: leave ReserveFor out", s.ReserveFor, of.Limit)
 	}
 	return nil
 }

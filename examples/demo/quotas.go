@@ -133,7 +133,9 @@ func wrongPassword(_ *http.Request, served ratelimit.Served) int {
 }
 
 // rightPassword forgives the wrong ones before it.
-func rightPassword(_ *http.Request, served ratelimit.Served) bool { return served.Status == http.StatusOK }
+func rightPassword(_ *http.Request, served ratelimit.Served) bool {
+	return served.Status == http.StatusOK
+}
 
 // way returns a way by its name, or nil.
 func (q *quota) way(name string) *way {

@@ -145,7 +145,9 @@ func wrongPasswords(_ *http.Request, served ratelimit.Served) int {
 }
 
 // rightPassword forgives the wrong ones before it, which were guesses at the same account.
-func rightPassword(_ *http.Request, served ratelimit.Served) bool { return served.Status == http.StatusNoContent }
+func rightPassword(_ *http.Request, served ratelimit.Served) bool {
+	return served.Status == http.StatusNoContent
+}
 
 // The rest stands for your own accounts.
 

@@ -61,8 +61,7 @@ type Check struct {
 	Unanswered bool
 	// Charged is when the check was charged, for the settlement.
 	Charged exact.Charge
-	// Holder takes the places of a spec that holds ([exact.Algorithm.Holds]), or has the reservation, if the check is
-	// charged.
+	// Holder takes the places, or has the reservation, if the check is charged.
 	Holder exact.Holder
 	// ReserveFor is for how many microseconds the charge is reserved: it is given back then, unless it is settled
 	// before. 0 means for good.
@@ -107,13 +106,9 @@ func StateKey(key string, spec *exact.Spec) exact.Key {
 	return exact.Key{Subject: Shorten(key), Identity: spec.Identity()}
 }
 
-// Need returns how many events have to fit for the check to pass: its cost and its headroom, or one more than the
-// capacity if that is less.
+// Need returns how many events have to fit for the check to pass: its cost and its headroom, or less if more makes no difference.
 func (c *Check) Need() int {
-	if !c.Spec.Counted && c.Spec.Algorithm.Bans() { // strikes always fit where one does
-		return min(c.Cost, 1)
-	}
-	return min(c.Cost+c.Headroom, c.Spec.Capacity+1)
+	return min(c.Cost+c.Headroom, c.Spec.MostNeeded)
 }
 
 // Looks reports whether the check asks for nothing but the numbers.
@@ -273,7 +268,7 @@ func Charges(group []Check) bool {
 // each time.
 func Alone(group []Check) bool {
 	return slices.ContainsFunc(group, func(c Check) bool {
-		return c.OnDenial || c.Either || c.Charge && (c.Spec.Algorithm.Holds() || c.Spec.Algorithm.Bans())
+		return c.OnDenial || c.Either || c.Charge && !c.Spec.Counted
 	})
 }
 
@@ -339,7 +334,7 @@ func (c *Check) decideAlone() (pass bool) {
 
 // Banned reports whether a ban is in force that a check of a group asks about. [Decide] has been called.
 func Banned(group []Check) bool {
-	return slices.ContainsFunc(group, func(c Check) bool { return !c.Fits && c.Spec.Algorithm.Bans() })
+	return slices.ContainsFunc(group, func(c Check) bool { return !c.Fits && c.Spec.Bars(c.Usage) })
 }
 
 // Strikes returns the corrections that make the strikes of a group after a denial elsewhere: the checks of the call are
@@ -407,7 +402,7 @@ func (c *Check) Answer(pass, peek bool) (a Answer) {
 	case !a.Allowed && c.Need() > c.Spec.Capacity:
 		a.Retry = Never
 	case !a.Allowed:
-		a.Retry, a.Estimated = c.Spec.Wait(c.Usage, c.Need()), c.Spec.Algorithm.Holds()
+		a.Retry, a.Estimated = c.Spec.Wait(c.Usage, c.Need())
 	case c.Spec.Delayed && !c.Looks() && (pass || peek): // served after all that came before
 		a.Delay = c.Spec.Delay(c.Spec.Charged(c.Usage, c.Cost-c.Units), c.Undelayed)
 	}
@@ -421,10 +416,10 @@ func (c *Check) Answer(pass, peek bool) (a Answer) {
 
 // answerKind sets the parts of an answer that only places and bans have.
 func (c *Check) answerKind(a *Answer, pass bool) {
-	if c.Spec.Algorithm.Holds() && !c.Looks() && !c.Condition && pass {
-		a.Token = c.Usage.Token(c.Charged.At)
+	if !c.Looks() && !c.Condition && pass {
+		a.Token = c.Spec.Token(c.Usage, c.Charged.At)
 	}
-	a.Began = c.Spec.Algorithm.Bans() && (c.Struck || c.Charge && pass) && c.Spec.Begins(c.Usage, c.Cost)
+	a.Began = (c.Struck || c.Charge && pass) && c.Spec.Begins(c.Usage, c.Cost)
 }
 
 // After returns the usage after the decision, given whether the group passed.

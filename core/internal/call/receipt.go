@@ -10,11 +10,7 @@ type Receipt struct {
 
 // Receipt returns the receipt for a check that has been decided.
 func (c *Check) Receipt() Receipt {
-	r := Receipt{At: c.Charged.At, Note: [4]int64{2: c.Holder[0], 3: c.Holder[1]}}
-	if !c.Spec.Algorithm.Holds() {
-		r.Note[0], r.Note[1] = c.Charged.Used, c.Charged.Order
-	}
-	return r
+	return Receipt{At: c.Charged.At, Note: [4]int64{c.Charged.Used, c.Charged.Order, c.Holder[0], c.Holder[1]}}
 }
 
 // Charge returns the charge.

@@ -26,18 +26,18 @@ func TestEventsOfASettlement(t *testing.T) {
 		{"as reserved, and wanted", call.Settled{Spec: leaky, Units: 3, Cost: 3, Wanted: true}, 0, true},
 		{"less", call.Settled{Spec: leaky, Units: 3, Cost: 1}, -2, true},
 		{"more than fits", call.Settled{Spec: leaky, Units: 3, Cost: 99}, 7, true},
-		{"raised", call.Settled{Spec: leaky, Units: 3, Cost: 3, Raise: true}, 3, true},
-		{"strikes", call.Settled{Spec: leaky, Units: 3, Cost: -2, Strikes: true}, -2, true},
-		{"places", call.Settled{Spec: places, Units: 2, Cost: 2}, -2, true},
+		{"raised", call.Settled{Spec: leaky, Cost: 3, Raise: true}, 3, true},
+		{"forgiven", call.Settled{Spec: leaky, Cost: -2}, -2, true},
+		{"places", call.Settled{Spec: places, Units: 2}, -2, true},
 	} {
-		if got := c.of.Events(); got != c.want || c.of.Needed() != c.needed {
+		if got := c.of.Spec.Correction(c.of.Units, c.of.Cost, c.of.At).Events; got != c.want || c.of.Needed() != c.needed {
 			t.Errorf("%s: %d events, needed %t, want %d and %t", c.name, got, c.of.Needed(), c.want, c.needed)
 		}
 	}
 	all := []call.Settled{
 		{Key: "key", Spec: leaky, Units: 3, Cost: 1},
 		{Key: "key", Spec: leaky, Units: 1, Cost: 1},
-		{Key: "key", Spec: leaky, Units: 3, Cost: 4, Looks: true, At: exact.Charge{At: 7}},
+		{Key: "key", Spec: leaky, Units: 3, Cost: 4},
 		{Key: "key", Spec: leaky, Units: 1, BanFor: time.Second, Cost: 9},
 	}
 	var list call.Corrections

@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"github.com/weir-go/ratelimit/core"
-	"github.com/weir-go/ratelimit/internal/algorithm"
 	"github.com/weir-go/ratelimit/internal/alternatives"
 )
 
@@ -26,12 +25,14 @@ type Call[S any] struct {
 
 // Terms are what a policy says about its check.
 type Terms[S any] struct {
+	// Kind is that of the limit.
+	Kind
+	// Settle says what a request has really cost. If it is nil, what is reserved is right.
+	Settle func(*http.Request, S) int
 	// Name is what the policy is called, and Unit what it counts.
 	Name, Unit string
 	// Mode is what happens if the store cannot answer.
 	Mode Mode
-	// Settle says what a request has really cost. If it is nil, what is reserved is right.
-	Settle func(*http.Request, S) int
 	// First says that the response waits for the settlement.
 	First bool
 	// TellBan says that a ban is told with 429 and Retry-After.
@@ -131,12 +132,11 @@ func (c *Call[S]) Settles() bool {
 // Reserves reports whether a call has to be remembered after it was answered.
 func (c *Call[S]) Reserves() bool {
 	for i := range c.Checks {
-		if c.Terms[i].Settle != nil || shapes(&c.Checks[i]) || TakesPlaces(&c.Checks[i]) {
+		t := &c.Terms[i]
+		turns := t.Delays && !c.Checks[i].Shadow // the request may have to be held until its turn
+		if t.Settle != nil || turns || c.TakesPlace(i) {
 			return true
 		}
 	}
 	return false
 }
-
-// shapes reports whether a check may have its request held until its turn.
-func shapes(c *core.Check) bool { return !c.Shadow && algorithm.Delays(c.Limit) }

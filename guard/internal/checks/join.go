@@ -4,14 +4,13 @@ import (
 	"net/http"
 
 	"github.com/weir-go/ratelimit/core"
-	"github.com/weir-go/ratelimit/internal/algorithm"
 )
 
 // join makes the checks of two policies one, as both want: it costs what the dearer one says, before and after, it leaves
 // the larger headroom, and the stricter one decides when the store cannot.
 func (t *Terms[S]) join(check *core.Check, other Terms[S], theirs *core.Check, settling Settling[S]) {
 	t.Mode = Stricter(t.Mode, other.Mode)
-	if algorithm.Bans(check.Limit) {
+	if t.Bans {
 		check.Cost, check.Mode = max(check.Cost, theirs.Cost), sterner(check.Mode, theirs.Mode)
 		t.Settle, t.TellBan = both(t.Settle, other.Settle), t.TellBan && other.TellBan
 		return
