@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"net/http"
 	"time"
+
+	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/guard/internal/checks"
 )
 
 // SettlePolicy corrects the cost of a request that has been served. [Policy].Cost is then an estimate that is reserved.
@@ -63,8 +66,8 @@ type SettlePolicy struct {
 	ReserveFor time.Duration
 }
 
-// check returns the reason why it makes no sense in a policy, if it does not. The limit is not known if LimitFor chooses it.
-func (s *SettlePolicy) check(of *Policy) error {
+// check returns the reason why it makes no sense under a limit of some kind, if it does not. The limit is not known if LimitFor chooses it.
+func (s *SettlePolicy) check(limit core.Limit, kind checks.Kind) error {
 	switch {
 	case s.ReserveFor != 0 && (s.ReserveFor < time.Millisecond || s.ReserveFor > 24*time.Hour):
 		return fmt.Errorf("a Settle.ReserveFor of %v is not from 1ms to 24h", s.ReserveFor)
@@ -72,8 +75,42 @@ func (s *SettlePolicy) check(of *Policy) error {
 		return fmt.Errorf("Settle.ReserveFor is %v, but nothing is settled: set Settle.Cost, or leave ReserveFor out", s.ReserveFor)
 	case s.First && s.Cost == nil:
 		return errors.New("Settle.First is set, but nothing is settled: set Settle.Cost, or leave First out")
-	case s.ReserveFor > 0 && of.Limit.Validate() == nil && !of.kind.Reserves:
-		return fmt.Errorf("Settle.ReserveFor is %v, which does not suit %s: leave ReserveFor out", s.ReserveFor, of.Limit)
+	case s.ReserveFor > 0 && limit.Validate() == nil && !kind.Reserves:
+		return fmt.Errorf("Settle.ReserveFor is %v, which does not suit %s: leave ReserveFor out", s.ReserveFor, limit)
 	}
 	return nil
+}
+
+// Served is what became of a request that was let through: what [SettlePolicy.Cost]
+// decides by.
+type Served struct {
+	// Status is the status of the response: 200 if none was set, 499 if none was set and the client has gone, and 101 if the
+	// handler has taken the connection over. If a limiter further inside has denied a remote procedure call, it is the
+	// Status of that [Denial], which the call's protocol may have as 200. If Unanswered is set, no response was seen: it
+	// is then the status of the error, or 500.
+	Status int
+	// Bytes is how much of the response's body the handler has written, whether the
+	// client has read it or not. It does not count what goes over a connection that was
+	// taken over, nor what others write who answer an error of the handler.
+	Bytes int64
+	// Cost is the number of units that the policy has reserved: return it if that was right.
+	Cost int
+	// Spent is the sum that [Spend] was told for the request, by the handler or by others, until it
+	// is settled. It is 0 if nobody has told anything.
+	Spent int
+	// Panicked says that the handler has panicked, or has called [runtime.Goexit], which
+	// goes on after this.
+	Panicked bool
+	// Hijacked says that the handler has taken the connection over.
+	Hijacked bool
+	// ClientGone says that the client had gone when the response began, or before the handler returned without one: the
+	// context of the request was cancelled, and not by a deadline. A proxy
+	// may tell that with 502. A policy that gives units back by such a status is free for clients that hang up when the work is
+	// done. No [BanPolicy].Forgive is asked then.
+	ClientGone bool
+	// Unanswered says that the handler has left an error or a panic behind without an
+	// answer, and no answer was seen before the request ended. The client may
+	// have got an empty 200, a broken connection, or the answer of a middleware that went
+	// around the limiter.
+	Unanswered bool
 }
