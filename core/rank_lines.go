@@ -133,7 +133,7 @@ func (q *waitedCall) early(lacks []wait.Lack) (due time.Time) {
 func (q *waitedCall) leaveRoom(ctx context.Context, w *wait.Waiter, checks []Check) bool {
 	at := &q.ranked
 	at.older, at.room = 0, false
-	if w == nil || at.rank == nil {
+	if at.rank == nil {
 		return true
 	}
 	others, _ := at.rank.known()

@@ -28,11 +28,6 @@ type Settled struct {
 	Wanted bool
 }
 
-// Needed reports whether the settlement changes anything, or the caller wants the numbers after it.
-func (s *Settled) Needed() bool {
-	return s.Wanted || s.BanFor > 0 || s.Reserved || s.Spec.Correction(s.Units, s.Cost, s.At).Events != 0
-}
-
 // correction returns the correction that carries the settlement out.
 func (s *Settled) correction() Correction {
 	c := Correction{Correction: s.Spec.Correction(s.Units, s.Cost, s.At), Key: s.Key, Spec: s.Spec, Wanted: s.Wanted}

@@ -96,9 +96,6 @@ const (
 // Grants returns how units of a limit may be granted ahead of time.
 func (a Algorithm) Grants() Grants { return table[a].grants }
 
-// Load returns how many checks of a bucket take a script as long as one check of the algorithm.
-func (a Algorithm) Load() int { return max(1, table[a].load) }
-
 // Unreserved says in some words behind "which" why a charge cannot be given back by itself after a time, or "" if it can.
 func (a Algorithm) Unreserved() string { return table[a].unreserved }
 

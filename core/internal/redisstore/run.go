@@ -28,7 +28,7 @@ func tooSlow(does script.Task, groups []*requestGroup) bool {
 	}
 	keys := 0
 	for _, g := range groups {
-		keys += len(g.Request().Keys) + len(g.Request().Reserving)
+		keys += len(g.Request.Keys) + len(g.Request.Reserving)
 	}
 	return keys > mostSlow
 }
@@ -62,7 +62,7 @@ func reachOf(does script.Task, q *script.Request) reach {
 func generalTask(does script.Task, groups []*requestGroup) script.Task {
 	for _, g := range groups {
 		switch {
-		case len(g.Request().Reserving) == 0:
+		case len(g.Request.Reserving) == 0:
 		case does.Settles():
 			return script.Close
 		default:
@@ -91,7 +91,7 @@ func newRun(does script.Task, of exact.Algorithm, within reach) run {
 
 // runOf returns the run of all requests of a batch, if one script suits each of them best. It makes nothing new.
 func runOf(does script.Task, groups []*requestGroup) (all run, ok bool) {
-	asked, first := does, groups[0].Request()
+	asked, first := does, groups[0].Request
 	if first.Plain && len(groups) == 1 {
 		return run{within: plain, does: plainTask[does], of: first.Of, groups: groups}, true
 	}
@@ -102,7 +102,7 @@ func runOf(does script.Task, groups []*requestGroup) (all run, ok bool) {
 	all = newRun(does, first.Of, within)
 	all.groups = groups
 	for _, g := range groups {
-		q := g.Request()
+		q := g.Request
 		if reachOf(asked, q) != within || (within == plain || within == one) && q.Of != first.Of {
 			return run{}, false
 		}
@@ -118,10 +118,10 @@ func runOf(does script.Task, groups []*requestGroup) (all run, ok bool) {
 func runsOf(does script.Task, groups []*requestGroup, packs bool) (runs []run) {
 	reaches, inGeneral := reachesOf(does, groups), generalTask(does, groups)
 	for i, g := range groups {
-		if q := g.Request(); q.Plain && reaches[i] > plain { // it shares a key with a request that is not
+		if q := g.Request; q.Plain && reaches[i] > plain { // it shares a key with a request that is not
 			q.Explain()
 		}
-		fresh, place := newRun(does, g.Request().Of, reaches[i]), -1
+		fresh, place := newRun(does, g.Request.Of, reaches[i]), -1
 		if reaches[i] == general {
 			fresh.does = inGeneral
 		}
@@ -150,7 +150,7 @@ func lastRun(runs []run, other run) int {
 func reachesOf(does script.Task, groups []*requestGroup) []reach {
 	reaches := make([]reach, len(groups))
 	for i, g := range groups {
-		reaches[i] = reachOf(does, g.Request())
+		reaches[i] = reachOf(does, g.Request)
 	}
 	if slices.Min(reaches) == slices.Max(reaches) { // requests of different algorithms share no key
 		return reaches
@@ -160,10 +160,10 @@ func reachesOf(does script.Task, groups []*requestGroup) []reach {
 		risen = false
 		for i, g := range groups {
 			within := reaches[i]
-			for _, key := range g.Request().Keys {
+			for _, key := range g.Request.Keys {
 				within = max(within, highest[key])
 			}
-			for _, key := range g.Request().Keys {
+			for _, key := range g.Request.Keys {
 				risen = risen || highest[key] < within
 				highest[key] = within
 			}

@@ -18,7 +18,7 @@ type Request struct {
 	Instant   bool            // the instant of the decision is wanted
 	Times     int             // how often it is asked
 	// Plain says that it is one check or one correction. The script of the task [Check] or [Adjust] decides it, or carries
-	// it out, if the state is as its limit leaves it: see [Reply.Unknown]. It has no Arguments until [Request.Explain].
+	// it out, if the state is as its limit leaves it: see [Unknown]. It has no Arguments until [Request.Explain].
 	Plain bool
 	// Releases says that each of the corrections gives back one place and is asked nothing: the script of the
 	// task Release carries them out in fewer words, see [AppendReleases].
@@ -92,8 +92,7 @@ func (r *Request) empty() {
 // caller's key has under a spec, and clock the server's time as far as it is known here, in microseconds.
 func (r *Request) SetChecks(groups [][]call.Check, times int, wantInstant bool, clock func() int64, key func(string, *exact.Spec) string) {
 	r.empty()
-	if first := &groups[0][0]; len(groups) == 1 && len(groups[0]) == 1 && isPlain(first) {
-		r.setPlain(first, times, wantInstant, clock, key)
+	if len(groups) == 1 && len(groups[0]) == 1 && r.setPlain(&groups[0][0], times, wantInstant, clock, key) {
 		return
 	}
 	r.Instant, r.Times, r.alike = wantInstant, times, times == 1 && !call.Meet(groups)
@@ -105,7 +104,7 @@ func (r *Request) SetChecks(groups [][]call.Check, times int, wantInstant bool, 
 			if c.Either { // each of the calls may be charged another one
 				r.alike = false
 			}
-			r.involve(c.Spec.Algorithm)
+			r.involve(c.Spec)
 			r.Numbers += numbersOf(c)
 			r.checks++
 			if c.Noted() {
@@ -118,27 +117,28 @@ func (r *Request) SetChecks(groups [][]call.Check, times int, wantInstant bool, 
 				r.Instant, r.alike = true, false
 				r.reserve(c)
 			}
-			r.logged += listed(c, times)
+			if c.Spec.Listed && c.Charge {
+				r.logged += c.Events(times)
+			}
 		}
 	}
 }
 
-// setPlain is SetChecks of one check that is plain.
-func (r *Request) setPlain(c *call.Check, times int, wantInstant bool, clock func() int64, key func(string, *exact.Spec) string) {
+// setPlain is SetChecks of one check. It returns false, and does nothing, unless the script of the task [Check] knows such
+// a check.
+func (r *Request) setPlain(c *call.Check, times int, wantInstant bool, clock func() int64, key func(string, *exact.Spec) string) bool {
+	if !checks[c.Spec.Algorithm] || c.Settled && c.Noted() || c.Either || c.OnDenial || c.Costs != nil || c.ReserveFor > 0 {
+		return false
+	}
 	r.Keys = append(r.Keys, key(c.Key, c.Spec))
 	r.Plain, r.Of, r.Numbers, r.checks = true, c.Spec.Algorithm, c.Spec.Algorithm.Observed(), 1
 	r.Instant, r.Times, r.alike = wantInstant, times, times == 1
 	r.plain = plainCheck{c.Spec.CheckWords(c.Charge, c.Headroom, clock), costOf(c), c.Spec, c.Charge, c.Headroom, clock}
-	r.load = c.Spec.Algorithm.Load() - 1
-	r.logged = listed(c, times)
-}
-
-// listed returns how many events a state has to remember, each by itself, of a check that is asked so many times.
-func listed(c *call.Check, times int) int {
-	if !c.Charge || !c.Spec.Algorithm.Lists() {
-		return 0
+	r.load = c.Spec.Load
+	if c.Spec.Listed && c.Charge {
+		r.logged = c.Events(times)
 	}
-	return c.Events(times)
+	return true
 }
 
 // Explain makes a plain request one that decide.lua or settle.lua takes for any state of the key.
@@ -162,14 +162,10 @@ var checks = func() (all [exact.Count + 1]bool) {
 	return all
 }()
 
-// isPlain reports whether the script of the task [Check] knows such a check.
-func isPlain(c *call.Check) bool {
-	return checks[c.Spec.Algorithm] && (!c.Settled || !c.Noted()) && !c.Either && !c.OnDenial && c.Costs == nil && c.ReserveFor == 0
-}
-
 // involve notes the algorithm of a check, or of a correction, that is not counted yet.
-func (r *Request) involve(a exact.Algorithm) {
-	r.load += a.Load() - 1
+func (r *Request) involve(s *exact.Spec) {
+	a := s.Algorithm
+	r.load += s.Load
 	if r.checks == 0 {
 		r.Of = a
 	} else if r.Of != a {
@@ -271,7 +267,7 @@ func (r *Request) SetCorrections(list []call.Correction, clock func() int64, key
 			r.close(c)
 		}
 		r.Releases = r.Releases && releases(c)
-		r.involve(c.Spec.Algorithm)
+		r.involve(c.Spec)
 		r.Numbers++ // with the observation behind it, if that is wanted
 		r.checks++
 	}

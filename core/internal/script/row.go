@@ -1,6 +1,11 @@
 package script
 
-import "strconv"
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/weir-go/ratelimit/core/internal/call"
+)
 
 // Rows puts the limits and the costs of checks into the words of a script call, as cost.lua reads them:
 // once for each row of checks that share their limit, their cost and how often they are asked, and once for
@@ -133,3 +138,68 @@ func costWord(units int64, numbers ...int) string {
 	}
 	return string(word)
 }
+
+// CheckRows puts plain checks into the words of a script call, as those in lua/check read them: once for each row of checks
+// that share their limit, their cost and how often they are asked.
+type CheckRows struct {
+	// Words are the words in front, and then all.
+	Words []any
+
+	last          *plainCheck // of the last row
+	times, checks int
+}
+
+// Add adds the check of a request that is asked times times.
+func (r *CheckRows) Add(q *Request, times int) {
+	times = max(times, q.Times)
+	p := &q.plain
+	if r.checks == 0 || times != r.times || p.words != r.last.words || p.cost != r.last.cost {
+		r.last, r.times, r.checks = p, times, 0
+		r.Words = append(append(r.Words, p.words[:]...), p.cost, times, nil)
+	}
+	r.checks++
+	r.Words[len(r.Words)-1] = r.checks
+}
+
+// SettleRows puts plain corrections into the words of a script call, as those in lua/settle read them: the words of the
+// limit once for each row of corrections that share it.
+type SettleRows struct {
+	// Words are the words in front, and then all.
+	Words []any
+
+	last    *call.Correction
+	rowAt   int // the place of the number of the row's corrections
+	settled int // how many the row has
+}
+
+// Add adds the correction of a plain request.
+func (r *SettleRows) Add(q *Request) {
+	c := q.settled
+	if r.last == nil || c.Spec != r.last.Spec || c.Wanted != r.last.Wanted {
+		words, asked := c.Spec.CheckWords(false, 0, nil), any("")
+		if c.Wanted {
+			asked = "?"
+		}
+		r.Words = append(r.Words, words[1], words[3], words[4], words[5], asked, 0)
+		r.rowAt, r.settled = len(r.Words)-1, 0
+	}
+	r.last = c
+	r.settled++
+	r.Words[r.rowAt] = r.settled
+	if adjusts[c.Spec.Algorithm] == byInstant {
+		r.Words = append(r.Words, unitsOf(c), c.At.At)
+		return
+	}
+	r.Words = append(r.Words, unitsOf(c), c.At.Order, fmt.Sprintf("n%016d", c.At.Order/slotsOfText))
+	if c.Spec.Delayed {
+		r.Words = append(r.Words, c.At.At)
+		if c.Firm {
+			r.Words = append(r.Words, "")
+		} else {
+			r.Words = append(r.Words, c.At.Used)
+		}
+	}
+}
+
+// slotsOfText is how many numbers of reservations share a text: see notes.lua.
+const slotsOfText = 52
