@@ -156,7 +156,7 @@ func (q *waitedCall) leaveRoom(ctx context.Context, w *wait.Waiter, checks []Che
 	return true
 }
 
-// takeRoom takes back what leaveRoom has done to the checks of an answer.
+// takeRoom undoes leaveRoom in the checks of an answer.
 func (q *waitedCall) takeRoom(r *Reservation) {
 	if q.ranked.older > 0 {
 		r.checks[q.ranked.check].Headroom = q.checks[q.ranked.check].Headroom

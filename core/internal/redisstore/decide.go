@@ -205,7 +205,7 @@ func (r *Store) askBeside(ctx context.Context, s *server, refused error, groups 
 	defer s.checks.Free(c)
 	c.Request.SetChecks(groups, times, wantInstant, s.clock, r.Name)
 	if c.Request.Plain {
-		c.Request.Explain() // so that it is sent once, whatever lies in the key
+		c.Request.Explain() // so that it is sent once, even if the key holds nonsense
 	}
 	if err := r.sendBeside(ctx, refused, script.Decide, c); err != nil {
 		return toldReply{}, err

@@ -88,7 +88,7 @@ func (r *Request) empty() {
 	*r = Request{Keys: r.Keys[:0], Arguments: r.Arguments[:0], Reserving: r.Reserving[:0], names: r.names[:0]}
 }
 
-// SetChecks makes the request one to decide groups of checks so many times. key returns the Redis key of the state that a
+// SetChecks makes the request decide groups of checks, as often as times says. key returns the Redis key of the state that a
 // caller's key has under a spec, and clock the server's time as far as it is known here, in microseconds.
 func (r *Request) SetChecks(groups [][]call.Check, times int, wantInstant bool, clock func() int64, key func(string, *exact.Spec) string) {
 	r.empty()

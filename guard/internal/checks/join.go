@@ -6,8 +6,8 @@ import (
 	"github.com/weir-go/ratelimit/core"
 )
 
-// join makes the checks of two policies one, as both want: it costs what the dearer one says, before and after, it leaves
-// the larger headroom, and the stricter one decides when the store cannot.
+// join makes the checks of two policies one that satisfies both: it has the larger cost, before and after, the
+// larger headroom, and the stricter mode for when the store cannot decide.
 func (t *Terms[S]) join(check *core.Check, other Terms[S], theirs *core.Check, settling Settling[S]) {
 	t.Mode = Stricter(t.Mode, other.Mode)
 	if t.Bans {
@@ -31,7 +31,7 @@ func (t *Terms[S]) join(check *core.Check, other Terms[S], theirs *core.Check, s
 	}
 }
 
-// sterner returns that of two modes of checks about one ban which strikes more.
+// sterner returns the mode that strikes more, of two checks about one ban.
 func sterner(a, b core.Mode) core.Mode {
 	for _, mode := range [...]core.Mode{core.Charge, core.OnDenial} {
 		if a == mode || b == mode {
@@ -41,8 +41,8 @@ func sterner(a, b core.Mode) core.Mode {
 	return core.Condition
 }
 
-// both returns what the response does to a ban that two policies share: the strikes of both, unless one of them forgives, which
-// is less than 0. A nil function does nothing.
+// both returns the effect of a response on a ban that two policies share: the sum of the strikes, unless one of them forgives,
+// with less than 0. A nil function does nothing.
 func both[S any](a, b func(*http.Request, S) int) func(*http.Request, S) int {
 	switch {
 	case a == nil:
