@@ -178,7 +178,7 @@ func (l limit) Identity() Limit {
 
 func (l limit) Algorithm() string { return l.known().Algorithm.String() }
 
-// Traits tells the packages beside this one what follows from the algorithm.
+// Traits tells the packages beside this one the traits of the algorithm.
 func (l limit) Traits() traits.Traits { return l.known().Told }
 
 func (l limit) Capacity() int { return l.known().Capacity }

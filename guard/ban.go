@@ -23,7 +23,7 @@ type BanPolicy struct {
 	Ban core.Ban
 
 	// Strike says, when a request has been served, how many strikes it was: one for a 401, say. Less than 0 counts as 0. Like
-	// [SettlePolicy].Cost, it is called once for each request that was let through. The strikes are made with what other policies settle.
+	// [SettlePolicy].Cost, it is called once for each request that was let through. The strikes are made in the call that settles the other policies.
 	//
 	// A strike is made when the answer is known. Requests that are in progress at the same time know nothing of each other's, however
 	// many they are. So give the same middleware a [core.Concurrent] limit with the same By: with n places, no more than the
@@ -49,7 +49,7 @@ type BanPolicy struct {
 	// about. The default forgives nothing.
 	//
 	// Forgive in a ban by address and user alone, and around the login alone, where a 200 means that the password was right. In a
-	// ban by address, whoever has an account of their own could clear their strikes for guessing at other accounts.
+	// ban by address, an attacker with an account could clear the strikes for guesses at other accounts.
 	Forgive func(*http.Request, Served) bool
 
 	// StrikeOnDenial makes each denial of the request by another policy of this middleware a strike, in the same

@@ -248,7 +248,7 @@ func (p *Policy) checkOfBan(r *http.Request) (core.Check, error) {
 	return check, err
 }
 
-// suit writes what the policy says of the check into it that has a meaning under its limit.
+// suit sets the fields of a check that have a meaning under its limit, as the policy says.
 func (p *Policy) suit(check *core.Check) {
 	kind := p.kindOf(check.Limit)
 	if kind.Delays {

@@ -78,7 +78,7 @@ type Policy struct {
 	OnError ErrorMode
 
 	or       bool                            // an alternative of the policy before it, see FirstOf
-	response func(*http.Request, Served) int // what it does to the ban; nil: nothing, or there is no ban
+	response func(*http.Request, Served) int // see BanPolicy.response; nil: it does nothing, or there is no ban
 	kind     checks.Kind                     // of the Limit or the Ban, once they are known
 }
 

@@ -73,8 +73,8 @@ func checkNames(policies []Policy) error {
 	return nil
 }
 
-// withBans sets the Limit of each policy that is a ban, and what responses do to it, a zero quota for a nil Limit, and the kind of
-// each Limit, in a copy. It returns the reason why a policy makes no sense, if one does not.
+// withBans sets in a copy the Limit of each policy that is a ban and its response, a zero quota for a nil Limit, and the kind of
+// each Limit. It returns the reason why a policy makes no sense, if one does not.
 func withBans(policies []Policy) ([]Policy, error) {
 	policies = slices.Clone(policies)
 	for i := range policies {

@@ -117,7 +117,7 @@ type ByStatus struct {
 // said reports whether there is anything.
 func (b *ByStatus) said() bool { return len(b.Units) > 0 || len(b.Forgive) > 0 || b.Name != "" }
 
-// values returns what is said of each status, with a word for forgiveness.
+// values returns the units of each status as text, with a word for forgiveness.
 func (b *ByStatus) values(forgive string) map[string]string {
 	values := make(map[string]string, len(b.Units)+len(b.Forgive))
 	for status, units := range b.Units {

@@ -323,7 +323,7 @@ func (s *statuses) set(status string, u units) {
 	}
 }
 
-// of returns the units of a status: those of its class if none were said of it.
+// of returns the units of a status, or else the units of its class.
 func (s *statuses) of(status int) units {
 	if status < 0 || status >= len(s.exact) {
 		return units{}

@@ -7,7 +7,7 @@ import (
 	"github.com/weir-go/ratelimit/core"
 )
 
-// algorithm is what the laws have to know of an algorithm that counts over time. A new one has a row among algorithms.
+// algorithm is an algorithm that counts over time, as the laws know it. A new one has a row among algorithms.
 type algorithm struct {
 	name string
 	// limit makes a limit of the algorithm; a window takes its length from the rate.

@@ -10,7 +10,7 @@ import (
 var (
 	// predicates are methods that ask which kind of limit there is, or how it counts, and traits are fields that tell it.
 	predicates = []string{"Bans", "Dated", "Delays", "Holds", "Kind", "Lists", "Logs", "Slides", "Windowed"}
-	traits     = []string{"Counted", "Delayed", "Listed", "Mended"}
+	traits     = []string{"Counted", "Delayed", "Itemized", "Mended"}
 	// kinds are the kinds of limits. A type assertion and a type switch ask for them, unless they go on with the value.
 	kinds = []string{"Quota", "Places", "Bans"}
 )

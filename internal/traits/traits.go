@@ -1,9 +1,9 @@
-// Package traits tells packages outside of core what follows from a limit's algorithm, as its row in core says.
+// Package traits tells packages outside of core the properties of a limit's algorithm, from the row of the algorithm in core.
 package traits
 
 // Traits follow from the algorithm of a limit. Places and bans have none of them.
 type Traits struct {
-	// Delays says that the limit makes those it admits wait for their turn.
+	// Delays says that admitted requests wait for their turn.
 	Delays bool
 	// Windowed says that the limit counts units per window. Others are buckets, which drain or refill evenly.
 	Windowed bool

@@ -269,7 +269,7 @@ func (s *Spec) Begins(u Usage, strikes int) bool {
 	return s.Algorithm.Bans() && u.Used < s.Full && u.Used+int64(strikes) >= s.Full
 }
 
-// Bars reports whether a ban is in force, so that the key is out whatever it asks for.
+// Bars reports whether a ban is in force, so that the key is out.
 func (s *Spec) Bars(u Usage) bool { return s.Algorithm.Bans() && u.Used >= s.Full }
 
 // charged returns the usage after strikes. How long a ban lasts that they begin is told with all the jitter

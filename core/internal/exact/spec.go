@@ -86,10 +86,10 @@ type Traits struct {
 	Mended bool
 	// Told are the traits that packages outside of core are told.
 	Told traits.Traits
-	// Load is by how much more a check takes of a script than one of a bucket, in such checks. Listed says that a state remembers
+	// Load is by how much more a check takes of a script than one of a bucket, in such checks. Itemized says that a state remembers
 	// each event by itself.
-	Load   int
-	Listed bool
+	Load     int
+	Itemized bool
 	// MostNeeded is how many events a check needs at most: one more than the capacity, which never fit, or one if any number of them
 	// fits where one does.
 	MostNeeded int
@@ -156,7 +156,7 @@ func NewSpec(p Params, identity *Spec) *Spec {
 func traitsOf(p *Params) Traits {
 	t := Traits{
 		Counted: p.Algorithm != None && p.Algorithm.Kind() == Quota, Delayed: p.Algorithm.Delays(),
-		MostNeeded: min(p.Capacity, math.MaxInt-1) + 1, Load: max(1, table[p.Algorithm].load) - 1, Listed: p.Algorithm.Lists(),
+		MostNeeded: min(p.Capacity, math.MaxInt-1) + 1, Load: max(1, table[p.Algorithm].load) - 1, Itemized: p.Algorithm.Lists(),
 	}
 	if p.Algorithm.Bans() {
 		t.Mended, t.MostNeeded = true, 1

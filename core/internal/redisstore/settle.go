@@ -65,7 +65,7 @@ func joinSettled(shares [][]call.Correction, each []error) error {
 }
 
 // sharesOf puts corrections that are carried out together next to each other, in their order, and returns these shares:
-// those that hurry, which have a lane of their own, and others. If there may be several servers, each key has shares of its own.
+// corrections that hurry, which have a lane of their own, and others. If there may be several servers, each key has shares of its own.
 func sharesOf(list []call.Correction, sharded bool) (shares [][]call.Correction) {
 	apart := func(a, b *call.Correction) int {
 		if byKey := strings.Compare(a.Key, b.Key); sharded && byKey != 0 {

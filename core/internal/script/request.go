@@ -117,7 +117,7 @@ func (r *Request) SetChecks(groups [][]call.Check, times int, wantInstant bool, 
 				r.Instant, r.alike = true, false
 				r.reserve(c)
 			}
-			if c.Spec.Listed && c.Charge {
+			if c.Spec.Itemized && c.Charge {
 				r.logged += c.Events(times)
 			}
 		}
@@ -135,7 +135,7 @@ func (r *Request) setPlain(c *call.Check, times int, wantInstant bool, clock fun
 	r.Instant, r.Times, r.alike = wantInstant, times, times == 1
 	r.plain = plainCheck{c.Spec.CheckWords(c.Charge, c.Headroom, clock), costOf(c), c.Spec, c.Charge, c.Headroom, clock}
 	r.load = c.Spec.Load
-	if c.Spec.Listed && c.Charge {
+	if c.Spec.Itemized && c.Charge {
 		r.logged = c.Events(times)
 	}
 	return true

@@ -5,7 +5,7 @@ import (
 	"github.com/weir-go/ratelimit/internal/traits"
 )
 
-// Kind is what follows from the kind of a limit, and from its algorithm, for requests.
+// Kind has the properties of a limit that its requests depend on.
 type Kind struct {
 	traits.Traits // of a limit that counts over time
 
