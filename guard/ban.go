@@ -45,8 +45,8 @@ type BanPolicy struct {
 	Strike func(*http.Request, Served) int
 
 	// Forgive says, when a request has been served that was no strike, whether it clears the strikes of the key: a login of this
-	// user that succeeds. It ends no ban. A request whose client has gone ([Served].ClientGone) forgives nothing, and is not asked
-	// about. The default forgives nothing.
+	// user that succeeds. It ends no ban. If the client has gone ([Served].ClientGone), Forgive is not called, and the request forgives
+	// nothing. The default forgives nothing.
 	//
 	// Forgive in a ban by address and user alone, and around the login alone, where a 200 means that the password was right. In a
 	// ban by address, an attacker with an account could clear the strikes for guesses at other accounts.

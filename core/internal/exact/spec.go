@@ -288,7 +288,7 @@ func (s *Spec) Store(st *State, u Usage, now int64, cost int, h Holder) {
 // Fits reports whether cost events may pass. They are at least one, and no more than the capacity.
 func (s *Spec) Fits(u Usage, cost int) bool { return s.arithmetic.fits(s, u, cost) }
 
-// Wait returns how long it takes until cost events fit that do not fit now, and whether that is a guess: nobody knows when places
+// Wait returns how long it takes until cost events fit that do not fit now, and whether that is a guess: it is unknown when places
 // are given back.
 func (s *Spec) Wait(u Usage, cost int) (wait int64, guess bool) {
 	return s.arithmetic.wait(s, u, cost), s.Algorithm.Holds()
