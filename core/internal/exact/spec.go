@@ -93,6 +93,9 @@ type Traits struct {
 	// MostNeeded is how many events a check needs at most: one more than the capacity, which never fit, or one if any number of them
 	// fits where one does.
 	MostNeeded int
+	// UnitArgument is the Weight as an argument of a script: the cost of one event. It is made once, and of the type in
+	// which a client takes it.
+	UnitArgument any
 }
 
 // Spec is a limit in whole numbers, with all that follows from them. It never changes, and any
@@ -147,7 +150,7 @@ func NewSpec(p Params, identity *Spec) *Spec {
 		}
 	}
 	if s.problem == nil {
-		s.arguments, s.StateName = newArguments(s), s.stateName()
+		s.arguments, s.StateName, s.UnitArgument = newArguments(s), s.stateName(), s.Weight
 	}
 	return s
 }
