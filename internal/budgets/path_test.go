@@ -27,7 +27,7 @@ import (
 // The way of a warm call is as short as it was: what a plain check does not need, it does not pass.
 func TestTheWayOfACallIsShort(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "journey")
-	var covered []string
+	covered := []string{module + "internal/budgets/journey"} // which resets the counters
 	for _, file := range sources(t) {
 		if own := module + file.directory(); !slices.Contains(covered, own) {
 			covered = append(covered, own)
