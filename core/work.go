@@ -37,7 +37,7 @@ type work struct {
 	goes     int           // that are being done
 	paused   bool          // the latest go has failed: the next one waits
 	failed   bool          // so there is one at a time, until one succeeds
-	drained  bool          // there is no time left for another try
+	drained  bool          // there is no time left for the items that are being tried
 	finished chan struct{} // closed when there is nothing left; nil: drain does not wait
 }
 
@@ -138,8 +138,8 @@ func (w *work) resume() {
 // errDrained is why reservations are given up that could not be settled until drain had waited for long enough.
 var errDrained = errors.New("there was no time left for them")
 
-// drain returns when there is nothing left to do. After two seconds it gives the rest up: tries in flight are the
-// last ones.
+// drain returns when there is nothing left to do. After two seconds it gives the rest up: those that are being tried have
+// no other try.
 func (w *work) drain() {
 	w.mu.Lock()
 	if w.goes == 0 && len(w.pending) == 0 {

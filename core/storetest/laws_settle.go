@@ -142,7 +142,7 @@ func givenBackIntoItsWindow(t *testing.T, s *stand) {
 
 // exceptFixed are the algorithms with a past that can be told anew with other costs. A fixed window opens with its first
 // charge, even if all of that is given back.
-var exceptFixed = slices.DeleteFunc(slices.Clone(everyAlgorithm), func(name string) bool { return name == "fixed-window" })
+var exceptFixed = except("fixed-window")
 
 // served is a request that has passed at a cost, and its real cost.
 type served struct {
