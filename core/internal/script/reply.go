@@ -15,8 +15,8 @@ type Reply struct {
 }
 
 // Unknown reports whether the script of a plain check has done nothing, since the state is not as the check's limit leaves
-// it: it is damaged, from the future, or was left by other numbers. Then [Decide] is to be asked.
-func (r *Reply) Unknown() bool { return strings.HasSuffix(r.Text, "*") }
+// it: it is damaged, from the future, or was left by other numbers. Then [Decide] or [Reserve] is to be asked.
+func (r *Reply) Unknown() bool { return strings.IndexByte(r.Text, '*') >= 0 }
 
 // Mark is a script's remark about a key, besides its usage.
 type Mark byte

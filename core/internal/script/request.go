@@ -17,9 +17,12 @@ type Request struct {
 	Numbers   int             // expected in the reply
 	Instant   bool            // the instant of the decision is wanted
 	Times     int             // how often it is asked
-	// Plain says that it is one check or one correction. The script of the task [Check] or [Adjust] decides it, or carries
-	// it out, if the state is as its limit leaves it: see [Reply.Unknown]. It has no Arguments until [Request.Explain].
+	// Plain says that it is one check or one correction. The script of the task [Check], [Book] or [Adjust] decides it, or
+	// carries it out, if the state is as its limit leaves it: see [Reply.Unknown]. It has no Arguments until
+	// [Request.Explain].
 	Plain bool
+	// Books says that it is plain, and that its check reserves: [Book] decides it.
+	Books bool
 	// Releases says that each of the corrections gives back one place and is asked nothing: the script of the
 	// task Release carries them out in fewer words, see [AppendReleases].
 	Releases bool
@@ -47,6 +50,7 @@ type plainCheck struct {
 	cost     any    // see costOf
 	spec     *exact.Spec
 	charged  bool
+	noted    bool
 	headroom int
 	clock    func() int64
 }
@@ -95,6 +99,9 @@ func (r *Request) SetChecks(groups [][]call.Check, times int, wantInstant bool, 
 	if first := &groups[0][0]; len(groups) == 1 && len(groups[0]) == 1 && isPlain(first) {
 		r.setPlain(first, times, wantInstant, clock, key)
 		return
+	} else if len(groups) == 1 && len(groups[0]) == 1 && times == 1 && books(first) {
+		r.setBooked(first, wantInstant, clock, key)
+		return
 	}
 	r.Instant, r.Times, r.alike = wantInstant, times, times == 1 && !call.Meet(groups)
 	for _, group := range groups {
@@ -136,7 +143,7 @@ func (r *Request) setPlain(c *call.Check, times int, wantInstant bool, clock fun
 	r.Keys = append(r.Keys, key(c.Key, c.Spec))
 	r.Plain, r.Of, r.Numbers, r.checks = true, c.Spec.Algorithm, c.Spec.Algorithm.Observed(), 1
 	r.Instant, r.Times, r.alike = wantInstant, times, times == 1
-	r.plain = plainCheck{c.Spec.CheckWords(c.Charge, c.Headroom, clock), costOf(c), c.Spec, c.Charge, c.Headroom, clock}
+	r.plain = plainCheck{c.Spec.CheckWords(c.Charge, c.Headroom, clock), costOf(c), c.Spec, c.Charge, false, c.Headroom, clock}
 	if c.Spec.Algorithm.Logs() {
 		r.logs = 1
 		if c.Charge {
@@ -145,19 +152,47 @@ func (r *Request) setPlain(c *call.Check, times int, wantInstant bool, clock fun
 	}
 }
 
+// setBooked is SetChecks of one check that reserves, as the script of the task [Book] knows it.
+func (r *Request) setBooked(c *call.Check, wantInstant bool, clock func() int64, key func(string, *exact.Spec) string) {
+	r.setPlain(c, 1, wantInstant, clock, key)
+	r.Books = true
+	if c.Noted() {
+		r.plain.noted, r.plain.words[0] = true, "2"
+		r.noted, r.Numbers = 1, numbersOf(c)
+	}
+	if c.ReserveFor > 0 {
+		r.Instant, r.alike = true, false
+		r.reserve(c)
+	}
+}
+
 // Explain makes a plain request one that decide.lua or settle.lua takes for any state of the key.
 func (r *Request) Explain() {
-	r.Plain = false
+	r.Plain, r.Books = false, false
 	if r.settled != nil {
 		r.appendCorrection(r.settled, nil)
 		return
 	}
 	p := &r.plain
+	if p.noted {
+		r.Arguments = append(r.Arguments, p.spec.NoteArgument(false, false, exact.Alone, p.headroom), p.cost, nil)
+		return
+	}
 	r.Arguments = append(r.Arguments, p.spec.LimitArgument(p.charged, false, exact.Alone, p.headroom, p.clock), p.cost, nil)
 }
 
 // Checks reports whether there is a script of the task [Check] for an algorithm.
 func Checks(of exact.Algorithm) bool { return !of.Holds() && !of.Bans() }
+
+// Books reports whether there is a script of the task [Book] for an algorithm.
+func Books(of exact.Algorithm) bool {
+	return of.Noted() && Checks(of) || of == exact.FixedWindow || of == exact.SlidingWindow
+}
+
+// books reports whether the script of the task [Book] knows such a check, which reserves.
+func books(c *call.Check) bool {
+	return Books(c.Spec.Algorithm) && c.Spec.Counted && !c.Either && !c.OnDenial && c.Costs == nil && !c.Looks()
+}
 
 // isPlain reports whether the script of the task [Check] knows such a check.
 func isPlain(c *call.Check) bool {
@@ -283,7 +318,7 @@ const (
 
 var adjusts = [exact.Count + 1]adjustment{
 	exact.Leaky: byNumber, exact.TokenBucket: byNumber, exact.GCRA: byNumber, exact.Shaping: byNumber,
-	exact.FixedWindow: byInstant, exact.SlidingWindow: byInstant,
+	exact.FixedWindow: byInstant, exact.SlidingWindow: byInstant, exact.SlidingLog: byInstant,
 }
 
 // Adjusts reports whether there is a script of the task [Adjust] for an algorithm.
@@ -291,7 +326,7 @@ func Adjusts(of exact.Algorithm) bool { return adjusts[of] != unadjusted }
 
 // isPlainSettlement reports whether the script of the task [Adjust] knows such a correction.
 func isPlainSettlement(c *call.Correction) bool {
-	if c.Events == 0 || c.Raise || c.Reset || c.Renew || c.Reserved || c.Length > 0 || c.Leaves != nil {
+	if c.Events == 0 && !c.Reserved || c.Raise || c.Reset || c.Renew || c.Length > 0 || c.Leaves != nil {
 		return false
 	}
 	switch adjusts[c.Spec.Algorithm] {

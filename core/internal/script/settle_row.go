@@ -20,17 +20,28 @@ type SettleRows struct {
 // Add adds the correction of a plain request.
 func (r *SettleRows) Add(q *Request) {
 	c := q.settled
-	if r.last == nil || c.Spec != r.last.Spec || c.Wanted != r.last.Wanted {
-		words, asked := c.Spec.CheckWords(false, 0, nil), any("")
+	if r.last == nil || c.Spec != r.last.Spec || c.Wanted != r.last.Wanted || c.Reserved != r.last.Reserved {
+		words, asked, reserved := c.Spec.CheckWords(false, 0, nil), any(""), any("0")
 		if c.Wanted {
 			asked = "?"
 		}
-		r.Words = append(r.Words, words[1], words[3], words[4], words[5], asked, 0)
-		r.rowAt, r.settled = len(r.Words)-1, 0
+		if c.Reserved {
+			reserved = "1"
+		}
+		r.Words = append(r.Words, words[1], words[3], words[4], words[5], asked, 0, reserved)
+		r.rowAt, r.settled = len(r.Words)-2, 0
 	}
 	r.last = c
 	r.settled++
 	r.Words[r.rowAt] = r.settled
+	r.addCharge(c)
+	if c.Reserved {
+		r.Words = append(r.Words, q.Reserving[0].words[0])
+	}
+}
+
+// addCharge adds what is to be added to a charge or given back of it, and where it is found.
+func (r *SettleRows) addCharge(c *call.Correction) {
 	if adjusts[c.Spec.Algorithm] == byInstant {
 		r.Words = append(r.Words, unitsOf(c), c.At.At)
 		return
