@@ -20,25 +20,26 @@ import (
 // empty key, a negative cost, a limit that is not valid) are errors that change
 // nothing and never reach the store.
 type Limiter struct {
-	store      Store
+	inspected // the store, which the methods of the limiter ask
+
 	decider    Store         // the store, or a store that tells a trace of its decisions
 	leases     *leaseStore   // the decider, if it leases, and otherwise nil
 	budget     time.Duration // of the store; 0: it has none
 	traces     traces
 	trace      Trace // all of them
-	waiters    *wait.Queues[queueKey, waitRequest, *Reservation, Decision]
+	waiters    *wait.Queues
 	ranks      ranks      // of waiters
 	registered registered // of the lines
-	turns      wait.Turns[turnKey, Receipt]
+	turns      wait.Turns
 	logger     func() *slog.Logger
 	background backlog
 	losses     losses // of the background
 	besides    besides
 	late       call.Warning // of settlements after ReserveFor
 	// The following fields are for places of Concurrent limits.
-	lines  *wait.Lines[lineKey]
+	lines  *wait.Lines
 	wakes  *redisstore.Wakes // nil: the store has no order over processes
-	places *wait.Places[taken]
+	places *wait.Places
 
 	open  context.Context //nolint:containedctx // ends with Close, and no wait outlives it
 	close context.CancelCauseFunc
@@ -50,11 +51,11 @@ func New(store Store, options ...Option) *Limiter {
 	if store == nil {
 		panic("core: New needs a Store: use core.NewRedis or core.NewMemory")
 	}
-	l := &Limiter{store: store, decider: store, traces: tracesOf(store)}
+	l := &Limiter{inspected: inspected{store}, decider: store, traces: tracesOf(store)}
 	if r := redisOf(store); r != nil {
 		l.budget = r.Budget
 	}
-	l.lines = wait.NewLines[lineKey](l.poll)
+	l.lines = wait.NewLines(l.poll)
 	if r := redisOf(store); r != nil {
 		l.wakes = r.NewWakes(l.wakeLine)
 	}

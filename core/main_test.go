@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
-	"github.com/weir-go/ratelimit/core/internal/console"
 	"github.com/weir-go/ratelimit/core/storetest"
 	"github.com/weir-go/ratelimit/internal/redistest"
 )
@@ -45,10 +44,16 @@ func newMemory(_ *testing.T, now func() time.Time) core.Store {
 }
 
 // keysIn returns how many keys a store in memory holds, each counted under each of its limits.
-func keysIn(store core.Store) int { return console.Of(core.New(store)).Memory.Len() }
+func keysIn(store core.Store) int {
+	_, _, inMemory := core.New(store).Inspect()
+	return inMemory.Len()
+}
 
 // repairedBy returns how many keys a store on Redis has repaired.
-func repairedBy(store core.Store) int64 { return console.Of(core.New(store)).Redis.Repaired() }
+func repairedBy(store core.Store) int64 {
+	_, onRedis, _ := core.New(store).Inspect()
+	return onRedis.Repaired()
+}
 
 // newRedis returns a factory of stores on the shared server. The tests share a
 // client, and each store has keys of its own.

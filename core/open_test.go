@@ -11,7 +11,6 @@ import (
 
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/core/denialcache"
-	"github.com/weir-go/ratelimit/core/internal/console"
 	"github.com/weir-go/ratelimit/internal/redistest"
 )
 
@@ -243,12 +242,18 @@ func TestOpenAcceptsOptionsOfOtherStores(t *testing.T) {
 
 func TestOpenStore(t *testing.T) {
 	memory, err := core.OpenStore("memory:", core.Option{}, core.WithTrace(core.Trace{}), core.WithLogger(slog.Default()))
-	if err != nil || console.Of(core.New(memory)).Memory == nil {
-		t.Errorf("memory: is a %T, %v", memory, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, inMemory := core.New(memory).Inspect(); inMemory == nil {
+		t.Errorf("memory: is a %T", memory)
 	}
 	store, err := core.OpenStore(redistest.Shared(t).URL(), core.WithTrace(core.Trace{}), core.WithLogger(slog.Default()))
-	if err != nil || console.Of(core.New(store)).Redis == nil {
-		t.Fatalf("redis: is a %T, %v", store, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, onRedis, _ := core.New(store).Inspect(); onRedis == nil {
+		t.Fatalf("redis: is a %T", store)
 	}
 	limiter := core.New(denialcache.New(store, 10))
 	if err := errors.Join(limiter.Ping(t.Context()), limiter.Close()); err != nil {

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/weir-go/ratelimit/core/internal/call"
 	"github.com/weir-go/ratelimit/core/internal/wait"
 )
 
@@ -22,8 +23,8 @@ import (
 // that is logged.
 type Permit struct {
 	limiter *Limiter
-	hold    *wait.Hold[taken] // nil: it has no places, since nothing limits them
-	parent  context.Context   //nolint:containedctx // Context is made of it
+	hold    *wait.Hold      // nil: it has no places, since nothing limits them
+	parent  context.Context //nolint:containedctx // Context is made of it
 
 	once    sync.Once
 	context context.Context //nolint:containedctx // the result of Context
@@ -148,7 +149,7 @@ func (p *Permit) Err() error {
 // After a failover that has lost the state, Tokens go on from the server's clock. Of several limits it is the
 // Token of the first one. It is 0 under [Unlimited].
 func (p *Permit) Token() uint64 {
-	return p.hold.First().token
+	return p.hold.Token()
 }
 
 // hasUnlimited reports whether a check under Unlimited counts.
@@ -161,24 +162,34 @@ func (r *Reservation) hasUnlimited() bool {
 	return false
 }
 
-// taken has the holder that has taken the places of a check, to renew them and to give them back.
-type taken struct {
-	check   Check
-	receipt Receipt
-	token   uint64
+// checkOfPlace returns the check that has taken places.
+func checkOfPlace(p *wait.Place) Check {
+	return Check{Key: p.Key, Limit: limitOf(p.Spec), Cost: p.Units, Shadow: p.Shadow}
+}
+
+// place returns the places that the check at an index has taken.
+func (r *Reservation) place(index int) *wait.Place {
+	c := &r.checks[index]
+	return &wait.Place{
+		Key: c.Key, Spec: c.Limit.known(), Units: c.Units(), Shadow: c.Shadow,
+		Receipt: call.Receipt(r.receipts[index]), Token: r.decisions[index].Token,
+	}
 }
 
 // placesOf returns the places of a limiter.
-func placesOf(l *Limiter) *wait.Places[taken] {
-	return wait.NewPlaces(wait.PlacesConfig[taken]{
+func placesOf(l *Limiter) *wait.Places {
+	return wait.NewPlaces(wait.PlacesConfig{
 		Renew:    l.renew,
-		GiveBack: func(p *wait.Place[taken]) { l.giveBack([]taken{p.Of}) },
-		Held: func(p *wait.Place[taken], units int, elapsed time.Duration, lost error) {
+		GiveBack: func(p *wait.Place) { l.giveBack([]*wait.Place{p}) },
+		Held: func(p *wait.Place, units int, elapsed time.Duration, lost error) {
 			if l.trace.Held != nil {
-				l.trace.Held(Held{Limit: p.Of.check.Limit, Units: units, Elapsed: elapsed, Err: lost})
+				l.trace.Held(Held{Limit: limitOf(p.Spec), Units: units, Elapsed: elapsed, Err: lost})
 			}
 		},
-		Lost: func(p *wait.Place[taken]) { l.wakeWaiters(&p.Of.check) },
+		Lost: func(p *wait.Place) {
+			c := checkOfPlace(p)
+			l.wakeWaiters(&c)
+		},
 		Renewed: func(r wait.RenewalReport) {
 			if l.trace.Renewal != nil {
 				l.trace.Renewal(Renewal{Held: r.Held, Lost: r.NotHeld, Unanswered: r.Unanswered, Elapsed: r.Took, Err: r.Err})
@@ -203,8 +214,7 @@ func (r *Reservation) takePlaces() {
 		if r.hold == nil {
 			r.hold = r.limiter.places.Hold()
 		}
-		own := taken{check: c.alone(), receipt: r.receipts[i], token: r.decisions[i].Token}
-		r.hold.Add(own, c.Limit.known(), c.Units(), c.Shadow, r.asked, r.answered)
+		r.hold.Add(r.place(i), r.asked, r.answered)
 	}
 	if r.hold != nil {
 		r.hold.Begin()
@@ -218,10 +228,10 @@ func (c *Check) holds() bool {
 }
 
 // renew renews the leases of places.
-func (l *Limiter) renew(ctx context.Context, list []*wait.Place[taken], answers []wait.Renewal) error {
+func (l *Limiter) renew(ctx context.Context, list []*wait.Place, answers []wait.Renewal) error {
 	settlements := make([]Settlement, len(list))
 	for i, p := range list {
-		settlements[i] = Settlement{Check: p.Of.check, Receipt: p.Of.receipt, Renew: true}
+		settlements[i] = Settlement{Check: checkOfPlace(p), Receipt: Receipt(p.Receipt), Renew: true}
 	}
 	err := l.store.Settle(ctx, settlements)
 	partly, part := errors.AsType[*PartlySettledError](err)
@@ -238,16 +248,16 @@ func (l *Limiter) renew(ctx context.Context, list []*wait.Place[taken], answers 
 }
 
 // reservationOf returns a reservation of nothing but some places, to give them back.
-func (l *Limiter) reservationOf(list []taken) *Reservation {
+func (l *Limiter) reservationOf(list []*wait.Place) *Reservation {
 	r := l.newReservation(len(list))
-	for i := range list {
-		r.checks[i], r.receipts[i], r.decisions[i].Allowed = list[i].check, list[i].receipt, true
+	for i, p := range list {
+		r.checks[i], r.receipts[i], r.decisions[i].Allowed = checkOfPlace(p), Receipt(p.Receipt), true
 	}
 	return r
 }
 
 // giveBack gives places back in the background.
-func (l *Limiter) giveBack(list []taken) {
+func (l *Limiter) giveBack(list []*wait.Place) {
 	l.settleLater(laterSettlement{of: l.reservationOf(list), costs: make([]int, len(list))})
 }
 
@@ -256,10 +266,10 @@ func (r *Reservation) giveBackUncertain(err error) {
 	if errors.Is(err, ErrNotDone) {
 		return
 	}
-	var list []taken
+	var list []*wait.Place
 	for i := range r.checks {
 		if r.checks[i].holds() && r.receipts[i] != (Receipt{}) {
-			list = append(list, taken{check: r.checks[i].alone(), receipt: r.receipts[i]})
+			list = append(list, r.place(i))
 		}
 	}
 	if len(list) > 0 {

@@ -24,7 +24,7 @@ const (
 // ranks are the queues of a limiter that other processes know, by their numbers.
 type ranks struct {
 	opened atomic.Uint64
-	byLine sync.Map // of queueKeys
+	byLine sync.Map // of wait.QueueKeys
 
 	ofLines sync.Map // the lineRanks of lines, by their numbers in package lines
 }
@@ -37,23 +37,23 @@ func (l *Limiter) wakeLine(line uint64) {
 	if line&ofQueue == 0 {
 		l.lines.WakeLine(line)
 	} else if key, ok := l.ranks.byLine.Load(line); ok {
-		l.waiters.Wake(key.(queueKey)) //nolint:forcetypeassert // the map holds nothing else
+		l.waiters.Wake(key.(wait.QueueKey)) //nolint:forcetypeassert // the map holds nothing else
 	}
 }
 
 // rankOf returns the function that makes the ranks of queues, or nil if the store has no order over processes.
-func (l *Limiter) rankOf() func(queueKey) wait.Rank[waitRequest] {
+func (l *Limiter) rankOf() func(wait.QueueKey) wait.Rank {
 	if l.wakes == nil || l.leases != nil { // leased units are a process's own
 		return nil
 	}
-	return func(key queueKey) wait.Rank[waitRequest] {
+	return func(key wait.QueueKey) wait.Rank {
 		line := l.ranks.opened.Add(1) | ofQueue
 		l.ranks.byLine.Store(line, key)
-		class := strconv.Itoa(key.limit.Capacity())
-		if key.heeds {
+		class := strconv.Itoa(key.Limit.Capacity)
+		if key.Heeds {
 			class += "-heeding"
 		}
-		return &rank{limiter: l, line: line, inStore: l.wakes.Rank(line, key.key, key.limit.known(), class)}
+		return &rank{limiter: l, line: line, inStore: l.wakes.Rank(line, key.Key, key.Limit, class)}
 	}
 }
 
@@ -65,8 +65,8 @@ type rank struct {
 }
 
 // Stand implements [wait.Rank].
-func (r *rank) Stand(first waitRequest, came, next time.Time, calls bool) []wait.Other {
-	list, err := r.inStore.Stand(first.cost, came, next, calls)
+func (r *rank) Stand(first wait.Request, came, next time.Time, calls bool) []wait.Other {
+	list, err := r.inStore.Stand(first.Cost, came, next, calls)
 	if err != nil || len(list) == 0 {
 		return nil
 	}
@@ -79,8 +79,8 @@ func (r *rank) Stand(first waitRequest, came, next time.Time, calls bool) []wait
 }
 
 // Behind implements [wait.Rank].
-func (r *rank) Behind(q waitRequest, units int, far bool) waitRequest {
-	q.older, q.far = units, far
+func (r *rank) Behind(q wait.Request, units int, far bool) wait.Request {
+	q.Older, q.Far = units, far
 	return q
 }
 
@@ -92,12 +92,12 @@ func (r *rank) Leave() {
 
 // heldUp reports whether all room goes to older waiters of other processes: either there is never enough for them and
 // this one, or further waiters behind them are older than this one, too. Then the call only asks whether there is room.
-func (q *waitRequest) heldUp() bool { return q.far || q.older > q.limit.Capacity()-q.cost }
+func heldUp(q *wait.Request) bool { return q.Far || q.Older > q.Limit.Capacity-q.Cost }
 
 // together returns how many of the first requests are made together: those with the same number of older units.
-func together(requests []waitRequest) int {
+func together(requests []wait.Request) int {
 	for i := range requests {
-		if requests[i].older != requests[0].older || requests[0].heldUp() {
+		if requests[i].Older != requests[0].Older || heldUp(&requests[0]) {
 			return max(1, i)
 		}
 	}
@@ -106,24 +106,24 @@ func together(requests []waitRequest) int {
 
 // schedule adds the older waiters to the denial of a waiter, and sets when it asks again: long before all of them have
 // been served, since they may be gone.
-func (q *waitRequest) schedule(a *wait.Answer[*Reservation, Decision], held time.Duration) {
-	if q.older == 0 {
+func schedule(q *wait.Request, a *wait.Answer, denied *Decision, held time.Duration) {
+	if q.Older == 0 {
 		return
 	}
-	now, takes := time.Now(), microseconds(q.limit.known().Spacing(q.older))
-	alone := a.Latest.RetryAfter
-	if q.heldUp() {
-		a.Latest.RetryAfter += takes
+	now, takes := time.Now(), microseconds(q.Limit.Spacing(q.Older))
+	alone := denied.RetryAfter
+	if heldUp(q) {
+		denied.RetryAfter += takes
 	} else {
 		alone = max(0, alone-takes)
 	}
-	if a.Older = a.Latest.Remaining >= q.cost; a.Older {
+	if a.Older = denied.Remaining >= q.Cost; a.Older {
 		alone = min(max(takes, time.Millisecond), callsAgain)
 	} else {
 		alone += outlived
 	}
 	a.Again = now.Add(max(held, alone))
-	if a.Next = now.Add(max(held, a.Latest.RetryAfter)); a.Older && a.Next.Before(a.Again) {
+	if a.Next = now.Add(max(held, denied.RetryAfter)); a.Older && a.Next.Before(a.Again) {
 		a.Next = a.Again
 	}
 }

@@ -37,7 +37,7 @@ func (r *lineRank) tell(units int, came, next time.Time, calls bool) {
 	r.telling.Lock()
 	defer r.telling.Unlock()
 	began := time.Now()
-	others := r.rank.Stand(waitRequest{cost: units}, came, next, calls)
+	others := r.rank.Stand(wait.Request{Cost: units}, came, next, calls)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.others, r.took = others, time.Since(began)
@@ -85,7 +85,7 @@ type ranked struct {
 }
 
 // publish tells other processes of a call that a rate has denied, if it is the first of its line.
-func (q *waitedCall) publish(w *wait.Waiter[lineKey], lacks []lineLack, due time.Time) {
+func (q *waitedCall) publish(w *wait.Waiter, lacks []wait.Lack, due time.Time) {
 	former := q.ranked
 	q.ranked = ranked{}
 	if place := q.rated(lacks); place >= 0 {
@@ -99,7 +99,7 @@ func (q *waitedCall) publish(w *wait.Waiter[lineKey], lacks []lineLack, due time
 }
 
 // rated returns which check of the call waits for a rate, in the order of its line, or -1.
-func (q *waitedCall) rated(lacks []lineLack) int {
+func (q *waitedCall) rated(lacks []wait.Lack) int {
 	if len(lacks) != 1 || lacks[0].At.IsZero() {
 		return -1
 	}
@@ -114,7 +114,7 @@ func (q *waitedCall) rated(lacks []lineLack) int {
 
 // early has a call's turn come early, if other processes are known, so that it can be told of them once more before its try. It
 // returns when the try is due.
-func (q *waitedCall) early(lacks []lineLack) (due time.Time) {
+func (q *waitedCall) early(lacks []wait.Lack) (due time.Time) {
 	place := q.rated(lacks)
 	if place < 0 {
 		return due
@@ -130,7 +130,7 @@ func (q *waitedCall) early(lacks []lineLack) (due time.Time) {
 
 // leaveRoom has the checks of the next try leave room for older calls of other processes. It reports whether there can be
 // room for this call, too.
-func (q *waitedCall) leaveRoom(ctx context.Context, w *wait.Waiter[lineKey], checks []Check) bool {
+func (q *waitedCall) leaveRoom(ctx context.Context, w *wait.Waiter, checks []Check) bool {
 	at := &q.ranked
 	at.older, at.room = 0, false
 	if w == nil || at.rank == nil {
@@ -165,9 +165,9 @@ func (q *waitedCall) takeRoom(r *Reservation) {
 
 // yield finds out when the next try is of a call for which there is no room behind older calls of other processes. The first
 // of its line asks whether there is room for those.
-func (q *waitedCall) yield(ctx context.Context, w *wait.Waiter[lineKey]) (lacks []lineLack, err error) {
+func (q *waitedCall) yield(ctx context.Context, w *wait.Waiter) (lacks []wait.Lack, err error) {
 	c := q.checks[q.ranked.check]
-	lack := lineLack{Class: classOf(&c)}
+	lack := wait.Lack{Class: classOf(&c)}
 	if _, first := q.limiter.lines.Of(w, lack.Class); first {
 		c.Mode = Condition
 		r, err := q.reserve(ctx, []Check{c}, nil)
@@ -177,22 +177,22 @@ func (q *waitedCall) yield(ctx context.Context, w *wait.Waiter[lineKey]) (lacks 
 		switch d := &r.decisions[0]; {
 		case d.RetryAfter == Never: // its plan has shrunk: an ordinary try says so
 			q.ranked.rank, lack.At = nil, time.Now()
-			return []lineLack{lack}, nil
+			return []wait.Lack{lack}, nil
 		case !d.Allowed:
 			if lack.At = time.Now().Add(d.RetryAfter); !q.until.IsZero() && q.until.Before(lack.At) {
 				return nil, q.deny(lack.At)
 			}
 			lack.At = lack.At.Add(min(q.takes(), outlived))
-			return []lineLack{lack}, nil
+			return []wait.Lack{lack}, nil
 		}
 		q.ranked.room = true
 	}
 	lack.At = time.Now().Add(q.soon())
-	return []lineLack{lack}, nil
+	return []wait.Lack{lack}, nil
 }
 
 // schedule sets when a call tries again that has left room for older calls of other processes and was denied.
-func (q *waitedCall) schedule(r *Reservation, lacks []lineLack) {
+func (q *waitedCall) schedule(r *Reservation, lacks []wait.Lack) {
 	at := &q.ranked
 	if at.older == 0 || len(lacks) != 1 || lacks[0].Class != classOf(&q.checks[at.check]) {
 		return

@@ -175,7 +175,7 @@ type Reservation struct {
 	asked     time.Time // the store has decided between asked
 	answered  time.Time // and answered
 	ledger    ledger
-	hold      *wait.Hold[taken] // nil: it has no places that have to be given back
+	hold      *wait.Hold // nil: it has no places that have to be given back
 	// waited is how long the reservation was waited for: see Waited.
 	waited time.Duration
 }

@@ -6,8 +6,8 @@ import (
 	"slices"
 
 	"github.com/weir-go/ratelimit/core/internal/call"
-	"github.com/weir-go/ratelimit/core/internal/console"
 	"github.com/weir-go/ratelimit/core/internal/exact"
+	"github.com/weir-go/ratelimit/core/internal/memory"
 	"github.com/weir-go/ratelimit/core/internal/redisstore"
 )
 
@@ -199,27 +199,27 @@ func (p part) decide(ctx context.Context, store Store, decisions []Decision, rec
 	return call.PlacedError(err, p.places)
 }
 
-func init() { //nolint:gochecknoinits // doctor and admin look into stores in this way, and no other package does
-	console.Of = func(limiter any) console.Store {
-		return shownStore(limiter.(*Limiter).store) //nolint:forcetypeassert // they give nothing else
+// inspected is the store of a limiter, for packages admin and doctor. Its methods return types that no other module can
+// name.
+type inspected struct{ store Store }
+
+// Inspect returns the store without the caches in front of it, and what it is on: Redis, memory, or neither.
+func (i inspected) Inspect() (own Store, onRedis *redisstore.Store, inMemory *memory.Store) {
+	switch store := i.store.(type) {
+	case *denialCache:
+		return inspected{store.store}.Inspect()
+	case *leaseStore:
+		return inspected{store.store}.Inspect()
+	case *redisStore:
+		return store, store.store, nil
+	case *memoryStore:
+		return store, nil, store.store
 	}
-	console.SpecOf = func(limit any) *exact.Spec { return specOf(limit.(Limit)) } //nolint:forcetypeassert // as above
+	return i.store, nil, nil
 }
 
-// shownStore returns the part of a store that consoles may see.
-func shownStore(store Store) console.Store {
-	switch store := store.(type) {
-	case *denialCache:
-		return shownStore(store.store)
-	case *leaseStore:
-		return shownStore(store.store)
-	case *redisStore:
-		return console.Store{Own: store, Redis: console.OfRedis(store.store)}
-	case *memoryStore:
-		return console.Store{Own: store, Memory: console.OfMemory(store.store)}
-	}
-	return console.Store{Own: store}
-}
+// SpecOf returns the spec of a limit.
+func (inspected) SpecOf(limit Limit) *exact.Spec { return specOf(limit) }
 
 // redisOf returns the Redis store inside a store, or nil if there is none.
 func redisOf(store Store) *redisstore.Store {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/weir-go/ratelimit/core/internal/call"
 	"github.com/weir-go/ratelimit/core/internal/exact"
 	"github.com/weir-go/ratelimit/core/internal/wait"
 )
@@ -53,7 +54,7 @@ func WithLongestWait(d time.Duration) WaitOption {
 // WithHoldBack makes the wait heed [Limiter.HoldBack] of the key, in the same round
 // trip: while the key is held back, nothing is charged.
 func WithHoldBack() WaitOption {
-	return waitOption(func(w *waiting) { w.request.heeds = true })
+	return waitOption(func(w *waiting) { w.request.Heeds = true })
 }
 
 // WithPlacesOnly makes [Limiter.WaitAll] wait for places of [Concurrent] limits alone. A call that another limit
@@ -101,8 +102,8 @@ func (l *Limiter) WaitN(ctx context.Context, key string, limit Quota, n int, opt
 }
 
 func (l *Limiter) waitN(ctx context.Context, key string, limit Quota, n int, options []WaitOption) error {
-	w := &waiting{request: waitRequest{key: key, limit: limit, cost: n}}
-	if err := validate(w.request.checks()); err != nil {
+	w := &waiting{request: wait.Request{QueueKey: wait.QueueKey{Key: key, Limit: limit.known()}, Cost: n}}
+	if err := validate(checksOfWaiter(&w.request)); err != nil {
 		return err
 	}
 	if err := w.begin(ctx, options); err != nil {
@@ -112,23 +113,24 @@ func (l *Limiter) waitN(ctx context.Context, key string, limit Quota, n int, opt
 		return nil
 	}
 	if n > limit.Capacity() { // it is denied without a queue
-		decisions, err := l.AllowAll(ctx, w.request.checks()[:1]...)
+		decisions, err := l.AllowAll(ctx, checksOfWaiter(&w.request)[:1]...)
 		if err != nil {
 			return err
 		}
 		return &LimitedError{Decision: decisions[0]}
 	}
-	var r *Reservation
+	var granted wait.Grant
 	var err error
 	if w.tries {
-		r, err = l.waiters.Try(ctx, w.request.queueKey(), w.request)
+		granted, err = l.waiters.Try(ctx, w.request)
 	} else {
-		r, err = l.waiters.Wait(ctx, w.request.queueKey(), w.request, w.until)
+		granted, err = l.waiters.Wait(ctx, w.request, w.until)
 	}
 	if err != nil {
 		return err
 	}
-	return r.wait(ctx, w.until, func(error) error { return w.request.deny(r.decisions[0], time.Time{}, &r) })
+	r := granted.(grant).Reservation //nolint:forcetypeassert // askForWaiters grants nothing else
+	return r.wait(ctx, w.until, func(error) error { return granted.Deny(&w.request) })
 }
 
 // Do waits like [Limiter.Wait], then runs a function and returns its error. If Wait
@@ -162,7 +164,7 @@ func gaveUp(ctx context.Context) error {
 
 // waiting is a wait with its options.
 type waiting struct {
-	request    waitRequest
+	request    wait.Request
 	until      time.Time // zero: for ever
 	tries      bool      // it does not wait
 	placesOnly bool      // see WithPlacesOnly
@@ -177,41 +179,21 @@ func (w *waiting) begin(ctx context.Context, options []WaitOption) error {
 		return gaveUp(ctx)
 	}
 	if deadline, ok := ctx.Deadline(); ok && (w.until.IsZero() || deadline.Before(w.until)) {
-		w.until, w.request.cause = deadline, context.DeadlineExceeded
+		w.until, w.request.Cause = deadline, context.DeadlineExceeded
 	}
 	return nil
 }
 
-// waitRequest is a waiter's request.
-type waitRequest struct {
-	key   string
-	limit Quota
-	cost  int
-	heeds bool  // see WithHoldBack
-	older int   // units wanted by older waiters of other processes
-	far   bool  // other processes have further waiters that are older than this one
-	cause error // of a LimitedError: that of the context's deadline, or nil
-}
-
-// queueKey identifies a queue of waiters. Those under several plans of one name have a queue for each.
-type queueKey struct {
-	key   string
-	limit Quota
-	heeds bool
-}
-
-func (q *waitRequest) queueKey() queueKey { return queueKey{q.key, q.limit, q.heeds} }
-
-// checks returns the checks of a waiter: that of the limit, and perhaps that of heldBack.
-func (q *waitRequest) checks() []Check {
-	checks := []Check{checkOf(q.key, q.limit, q.cost)}
-	if q.heldUp() {
+// checksOfWaiter returns the checks of a waiter: that of the limit, and perhaps that of heldBack.
+func checksOfWaiter(q *wait.Request) []Check {
+	checks := []Check{checkOf(q.Key, limitOf(q.Limit), q.Cost)}
+	if heldUp(q) {
 		checks[0].Mode = Condition
 	} else {
-		checks[0].Headroom = q.older
+		checks[0].Headroom = q.Older
 	}
-	if q.heeds {
-		checks = append(checks, heldBackCheck(q.key))
+	if q.Heeds {
+		checks = append(checks, heldBackCheck(q.Key))
 	}
 	return checks
 }
@@ -267,14 +249,14 @@ func (r *Reservation) wait(ctx context.Context, until time.Time, late func(reaso
 		r.giveBackLater()
 		return gaveUpTurn(ctx)
 	}
-	turn, came := r.limiter.turns.Wait(ctx, r.turnKey(index), due, r.receipts[index], func(last Receipt) {
-		r.receipts[index] = last
+	turn, came := r.limiter.turns.Wait(ctx, r.turnKey(index), due, call.Receipt(r.receipts[index]), func(last call.Receipt) {
+		r.receipts[index] = Receipt(last)
 		r.giveBackLater()
 	})
 	if !came {
 		return gaveUpTurn(ctx)
 	}
-	r.receipts[index] = turn
+	r.receipts[index] = Receipt(turn)
 	return nil
 }
 
@@ -298,14 +280,7 @@ func gaveUpTurn(ctx context.Context) error {
 // giveBackLater gives everything back in the background. The reservation counts as settled then.
 func (r *Reservation) giveBackLater() { _ = r.SettleLater(make([]int, len(r.checks))...) }
 
-// turnKey identifies turns that can be exchanged: those of one queue for the same number of units.
-type turnKey struct {
-	key   string
-	limit *exact.Spec // its identity
-	cost  int
-}
-
-func (r *Reservation) turnKey(index int) turnKey {
+func (r *Reservation) turnKey(index int) wait.TurnKey {
 	c := &r.checks[index]
-	return turnKey{c.Key, c.Limit.known().Identity(), c.Units()}
+	return wait.TurnKey{Key: c.Key, Limit: c.Limit.known().Identity(), Cost: c.Units()}
 }

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/weir-go/ratelimit/core/internal/call"
-	"github.com/weir-go/ratelimit/core/internal/exact"
 	"github.com/weir-go/ratelimit/core/internal/wait"
 )
 
@@ -51,9 +50,9 @@ func (l *Limiter) WaitAll(ctx context.Context, checks []Check, options ...WaitOp
 	began := time.Now()
 	q := &waitedCall{
 		limiter: l, checks: slices.Clone(checks), // the call may be in flight when its caller has left
-		arrived: began, until: w.until, cause: w.request.cause, placesOnly: w.placesOnly, about: limited[first],
+		arrived: began, until: w.until, cause: w.request.Cause, placesOnly: w.placesOnly, about: limited[first],
 	}
-	if w.request.heeds {
+	if w.request.Heeds {
 		q.checks = append(q.checks, heldBackCheck(limited[first].Key))
 	}
 	q.own = len(checks)
@@ -84,17 +83,6 @@ type waitedCall struct {
 	lines   []uint64       // the lines of these waiters
 }
 
-// lineKey identifies the state of a limit: calls with the same lineKey wait for each other.
-type lineKey struct {
-	key   string
-	limit *exact.Spec // its identity
-}
-
-type (
-	lineClass = wait.Class[lineKey]
-	lineLack  = wait.Lack[lineKey]
-)
-
 // poll returns how long after a denial the first of a line asks again. If the store tells the waiters their turns, the
 // poll covers a lost message.
 func (l *Limiter) poll(attempt int) time.Duration {
@@ -105,10 +93,12 @@ func (l *Limiter) poll(attempt int) time.Duration {
 }
 
 // keyOfLine returns the key of the lines in which waiters for the units of a check stand.
-func keyOfLine(c *Check) lineKey { return lineKey{c.Key, c.Limit.known().Identity()} }
+func keyOfLine(c *Check) wait.LineKey {
+	return wait.LineKey{Key: c.Key, Limit: c.Limit.known().Identity()}
+}
 
-func classOf(c *Check) lineClass {
-	return lineClass{Key: keyOfLine(c), Ceiling: c.Limit.Capacity() - c.Headroom, Cost: c.Units()}
+func classOf(c *Check) wait.Class {
+	return wait.Class{Key: keyOfLine(c), Ceiling: c.Limit.Capacity() - c.Headroom, Cost: c.Units()}
 }
 
 // wait makes the call until it passes. With a [LimitedError] it returns the latest answer, if there was one.
@@ -139,7 +129,7 @@ func (q *waitedCall) wait(ctx context.Context, tries bool) (*Reservation, error)
 		q.leave(w, nil)
 		return q.answer(err)
 	}
-	q.leave(w, func(c lineClass) int { return q.more(r, c) })
+	q.leave(w, func(c wait.Class) int { return q.more(r, c) })
 	return r, nil
 }
 
@@ -154,21 +144,21 @@ func (q *waitedCall) answer(err error) (*Reservation, error) {
 
 // behind returns the limits for which the call has to stand behind other calls of this process, or nil. A call that a
 // limit without waiting would deny is denied then.
-func (q *waitedCall) behind(ctx context.Context, tries bool) (lacks []lineLack, err error) {
+func (q *waitedCall) behind(ctx context.Context, tries bool) (lacks []wait.Lack, err error) {
 	l := q.limiter
 	if l.lines.Waiting() == 0 {
 		return nil, nil
 	}
 	for first := 0; first < len(q.checks); first = endOf(q.checks, first) {
 		either := q.checks[first:endOf(q.checks, first)]
-		var behind []lineLack
+		var behind []wait.Lack
 		for i := range either {
 			c := &either[i]
 			if c.Shadow || c.Limit == Unlimited || c.Mode == Look || q.placesOnly && !c.holds() || len(l.lines.Behind(classOf(c))) == 0 {
 				behind = nil // no call waits for this one
 				break
 			}
-			behind = append(behind, lineLack{Class: classOf(c)})
+			behind = append(behind, wait.Lack{Class: classOf(c)})
 		}
 		lacks = append(lacks, behind...)
 	}
@@ -194,7 +184,7 @@ func (q *waitedCall) behind(ctx context.Context, tries bool) (lacks []lineLack, 
 }
 
 // stand waits for the call's turns, and asks at each, until it passes.
-func (q *waitedCall) stand(ctx context.Context, w *wait.Waiter[lineKey]) (*Reservation, error) {
+func (q *waitedCall) stand(ctx context.Context, w *wait.Waiter) (*Reservation, error) {
 	var over <-chan time.Time
 	if !q.until.IsZero() {
 		timer := time.NewTimer(time.Until(q.until))
@@ -236,7 +226,7 @@ func (q *waitedCall) stand(ctx context.Context, w *wait.Waiter[lineKey]) (*Reser
 // ask makes the call. It returns a reservation that has passed, or the limits that have denied it, or an error, which is
 // a [LimitedError] if no wait helps. A waiter is registered for the lines in which it stands; w is nil for a call that
 // has just come.
-func (q *waitedCall) ask(ctx context.Context, w *wait.Waiter[lineKey]) (r *Reservation, lacks []lineLack, err error) {
+func (q *waitedCall) ask(ctx context.Context, w *wait.Waiter) (r *Reservation, lacks []wait.Lack, err error) {
 	checks := q.next()
 	q.register(w, checks)
 	if !q.leaveRoom(ctx, w, checks) {
@@ -291,7 +281,7 @@ func (q *waitedCall) reserve(ctx context.Context, checks []Check, waiters []*cal
 
 // register prepares the waiters of the checks, one for the places of each line in which the call stands. A store
 // registers them if it denies the call.
-func (q *waitedCall) register(w *wait.Waiter[lineKey], checks []Check) {
+func (q *waitedCall) register(w *wait.Waiter, checks []Check) {
 	l := q.limiter
 	if w == nil || l.wakes == nil {
 		return
@@ -329,7 +319,7 @@ func (q *waitedCall) keepRegistered() {
 }
 
 // leave takes the call out of its lines: see [wait.Lines.Leave].
-func (q *waitedCall) leave(w *wait.Waiter[lineKey], more func(lineClass) int) {
+func (q *waitedCall) leave(w *wait.Waiter, more func(wait.Class) int) {
 	l := q.limiter
 	if l.wakes == nil {
 		l.lines.Leave(w, more)
@@ -374,11 +364,11 @@ func (q *waitedCall) forget(check int, line uint64, own *call.Waiter) {
 // lacks returns the limits that have denied a call. If some of them recover by themselves, it returns only the one that
 // takes longest, since the call cannot pass earlier. final says that no wait helps, or that the call does not wait for
 // these limits.
-func (q *waitedCall) lacks(r *Reservation) (lacks []lineLack, final bool) {
+func (q *waitedCall) lacks(r *Reservation) (lacks []wait.Lack, final bool) {
 	now := time.Now()
-	longest := lineLack{At: now}
+	longest := wait.Lack{At: now}
 	for first := 0; first < len(r.checks); first = endOf(r.checks, first) {
-		var own []lineLack
+		var own []wait.Lack
 		frees, denies := false, false
 		for i := first; i < endOf(r.checks, first); i++ {
 			c, d := &r.checks[i], &r.decisions[i]
@@ -389,7 +379,7 @@ func (q *waitedCall) lacks(r *Reservation) (lacks []lineLack, final bool) {
 			if d.RetryAfter == Never {
 				continue
 			}
-			lack := lineLack{Class: classOf(c)}
+			lack := wait.Lack{Class: classOf(c)}
 			if frees = frees || c.holds(); !c.holds() {
 				lack.At = now.Add(d.RetryAfter)
 			}
@@ -402,20 +392,20 @@ func (q *waitedCall) lacks(r *Reservation) (lacks []lineLack, final bool) {
 		case frees:
 			lacks = append(lacks, own...)
 		default:
-			soonest := slices.MinFunc(own, func(a, b lineLack) int { return a.At.Compare(b.At) })
+			soonest := slices.MinFunc(own, func(a, b wait.Lack) int { return a.At.Compare(b.At) })
 			if !soonest.At.Before(longest.At) {
 				longest = soonest
 			}
 		}
 	}
 	if longest.Cost > 0 {
-		return []lineLack{longest}, false
+		return []wait.Lack{longest}, false
 	}
 	return lacks, false
 }
 
 // more returns how many other calls of a class may pass after a reservation.
-func (q *waitedCall) more(r *Reservation, class lineClass) int {
+func (q *waitedCall) more(r *Reservation, class wait.Class) int {
 	least := 0
 	if q.waiters != nil { // this one was registered
 		least = 1 // the next one registers

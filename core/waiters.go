@@ -10,37 +10,64 @@ import (
 )
 
 // waitersOf returns the queues of a limiter.
-func waitersOf(l *Limiter) *wait.Queues[queueKey, waitRequest, *Reservation, Decision] {
-	return wait.NewQueues(wait.QueueConfig[queueKey, waitRequest, *Reservation, Decision]{
-		Ask:      l.askForWaiters,
-		Return:   func(grants []*Reservation) { l.cancelLater(grants...) },
-		Together: func(a, b waitRequest) bool { return a.limit == b.limit && (a.cost == 0) == (b.cost == 0) },
-		Alike:    func(a, b waitRequest) bool { return a.limit == b.limit && a.cost == b.cost },
-		Fits:     func(r *Reservation, q waitRequest) bool { return r.checks[0].Units() == q.cost },
-		Late: func(r *Reservation, until time.Time) bool {
-			index, queues := r.shaped()
-			return queues > 0 && until.Before(r.asked.Add(r.decisions[index].Delay))
+func waitersOf(l *Limiter) *wait.Queues {
+	return wait.NewQueues(wait.QueueConfig{
+		Ask: l.askForWaiters,
+		Return: func(grants []wait.Grant) {
+			reservations := make([]*Reservation, len(grants))
+			for i, granted := range grants {
+				reservations[i] = granted.(grant).Reservation //nolint:forcetypeassert // askForWaiters grants nothing else
+			}
+			l.cancelLater(reservations...)
 		},
-		Rank:  l.rankOf(),
-		Takes: func(q waitRequest) time.Duration { return microseconds(q.limit.known().Spacing(q.cost)) },
-		Deny: func(q waitRequest, latest Decision, at time.Time, r **Reservation) error {
-			return q.deny(latest, at, r)
-		},
+		Rank:   l.rankOf(),
+		Takes:  func(q *wait.Request) time.Duration { return microseconds(q.Limit.Spacing(q.Cost)) },
 		GaveUp: gaveUp,
 		Most:   mostTogether,
 		Closed: l.open.Done(), ErrClosed: call.ErrClosed,
 	})
 }
 
+// grant is a reservation as the queues see it.
+type grant struct{ *Reservation }
+
+// Units implements [wait.Grant].
+func (g grant) Units() int { return g.checks[0].Units() }
+
+// Late implements [wait.Grant].
+func (g grant) Late(until time.Time) bool {
+	index, queues := g.shaped()
+	return queues > 0 && until.Before(g.asked.Add(g.decisions[index].Delay))
+}
+
+// Deny implements [wait.Grant].
+func (g grant) Deny(q *wait.Request) error {
+	shaped, _ := g.shaped()
+	return &LimitedError{Decision: g.decisions[shaped], cause: q.Cause}
+}
+
+// denial is the latest answer as the queues see it.
+type denial Decision
+
+// Deny implements [wait.Denial].
+func (d *denial) Deny(q *wait.Request, at time.Time) error {
+	latest := Decision(*d)
+	latest.Allowed, latest.Delay, latest.Limit = false, 0, limitOf(q.Limit)
+	if latest.RetryAfter != Never && !latest.Estimated && !at.IsZero() {
+		latest.RetryAfter = max(0, time.Until(at))
+	}
+	return &LimitedError{Decision: latest, cause: q.Cause}
+}
+
 // mostTogether is how many waiters share a call to the store at most.
 const mostTogether = 1000
 
 // askForWaiters makes the requests of some waiters, in their order.
-func (l *Limiter) askForWaiters(ctx context.Context, requests []waitRequest) (a wait.Answer[*Reservation, Decision]) {
+func (l *Limiter) askForWaiters(ctx context.Context, requests []wait.Request) (a wait.Answer) {
 	requests = requests[:together(requests)]
 	calls := make([][]Check, len(requests))
 	for i := range requests {
-		calls[i] = requests[i].checks()
+		calls[i] = checksOfWaiter(&requests[i])
 	}
 	var granted []*Reservation
 	var denied []Decision
@@ -48,25 +75,30 @@ func (l *Limiter) askForWaiters(ctx context.Context, requests []waitRequest) (a 
 		granted, denied, err = l.reserveInOrder(ctx, calls)
 		return err
 	})
-	a.Grants = granted
-	switch {
-	case a.Err != nil:
-	case denied != nil:
-		a.Latest = denied[0]
+	if a.Err != nil {
+		return a
+	}
+	for _, r := range granted {
+		a.Grants = append(a.Grants, grant{r})
+	}
+	var latest Decision
+	if denied != nil {
+		latest = denied[0]
 		var held time.Duration
-		if requests[0].heeds {
+		if requests[0].Heeds {
 			held = denied[1].RetryAfter
 		}
-		if a.Never = a.Latest.RetryAfter == Never; !a.Never {
-			a.Next, a.Full = time.Now().Add(max(a.Latest.RetryAfter, held)), a.Latest.RetryAfter >= held
-			requests[len(granted)].schedule(&a, held)
+		if a.Never = latest.RetryAfter == Never; !a.Never {
+			a.Next, a.Full = time.Now().Add(max(latest.RetryAfter, held)), latest.RetryAfter >= held
+			schedule(&requests[len(granted)], &a, &latest, held)
 		}
-	default:
-		a.Latest = granted[len(granted)-1].decisions[0]
-		if a.Latest.Remaining == 0 {
-			a.Next, a.Full = time.Now().Add(a.Latest.NextAfter), true
+	} else {
+		latest = granted[len(granted)-1].decisions[0]
+		if latest.Remaining == 0 {
+			a.Next, a.Full = time.Now().Add(latest.NextAfter), true
 		}
 	}
+	a.Latest = (*denial)(&latest)
 	return a
 }
 
@@ -96,26 +128,15 @@ func (l *Limiter) reserveInOrder(ctx context.Context, calls [][]Check) (granted 
 	return reservations[:answered], nil, nil
 }
 
-// deny returns the error of a waiter that cannot be admitted before an instant, or that gets its turn too late.
-func (q *waitRequest) deny(latest Decision, at time.Time, late **Reservation) error {
-	if late != nil {
-		shaped, _ := (*late).shaped()
-		return &LimitedError{Decision: (*late).decisions[shaped], cause: q.cause}
-	}
-	latest.Allowed, latest.Delay, latest.Limit = false, 0, q.limit
-	if latest.RetryAfter != Never && !latest.Estimated && !at.IsZero() {
-		latest.RetryAfter = max(0, time.Until(at))
-	}
-	return &LimitedError{Decision: latest, cause: q.cause}
-}
-
 // wakeWaiters wakes the waiters of the same key and limit as a check, since some of its units may be free now.
 func (l *Limiter) wakeWaiters(c *Check) {
 	if l.wakes == nil || !c.holds() || !l.wakes.Heard() { // else the store tells the waiters their turns
 		l.lines.Wake(keyOfLine(c))
 	}
 	if quota, ok := c.Limit.(Quota); ok {
-		l.waiters.Wake(queueKey{c.Key, quota, false})
-		l.waiters.Wake(queueKey{c.Key, quota, true})
+		key := wait.QueueKey{Key: c.Key, Limit: quota.known()}
+		l.waiters.Wake(key)
+		key.Heeds = true
+		l.waiters.Wake(key)
 	}
 }

@@ -3,10 +3,8 @@ package guard
 import (
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 
-	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/guard/internal/checks"
 	"github.com/weir-go/ratelimit/internal/alternatives"
 )
@@ -67,61 +65,4 @@ func checkAlternatives(policies []Policy) error {
 // hasAlternatives reports whether the policy at a place is one of several alternatives.
 func hasAlternatives(policies []Policy, place int) bool {
 	return alternatives.Several(policies, place, (*Policy).isOr)
-}
-
-func (p *Policy) isOr() bool { return p.or }
-
-// addAlternatives adds to a call what is left of policies that are alternatives of each other. With an error, it
-// returns the place of the policy that could not say what to check.
-func (g *generation) addAlternatives(c *call, r *http.Request, rc *requestContext, first, end int) (failed int, err error) {
-	own := call{MaxWait: c.MaxWait}
-	for i := first; i < end; i++ {
-		p := &g.policies[i]
-		if p.Skip != nil && p.Skip(r) {
-			continue
-		}
-		check, err := p.check(r)
-		if err != nil {
-			return i, err
-		}
-		if check.Limit == core.Unlimited { // those behind it are never asked
-			if len(own.Checks) == 0 {
-				return 0, nil
-			}
-			check.Key = own.Checks[0].Key // it needs one
-			own.Append(check, g.terms(i, &check))
-			break
-		}
-		if rc.chargedOutside(p, &check) {
-			return 0, nil
-		}
-		if own.Find(&check) >= 0 { // it is the same as an earlier one
-			continue
-		}
-		own.Append(check, g.terms(i, &check))
-		own.MaxWait.Heed(p.Queue.MaxWait, &check)
-	}
-	c.MaxWait = own.MaxWait
-	c.AddAlternatives(own, settling)
-	return 0, nil
-}
-
-// Counts reports whether the outcome at a place among those of a request says something that the others do not: of
-// alternatives ([FirstOf]), that which is not Waived, and of a limit that is both an alternative and a policy
-// beside it, the one that denies. So counters count what was charged, and each limit once.
-func Counts(outcomes []Outcome, place int) bool {
-	o := &outcomes[place]
-	if o.Decision.Waived || o.Decision.Limit == core.Unlimited {
-		return false
-	}
-	if o.Condition {
-		return !o.Decision.Allowed
-	}
-	for i := range outcomes {
-		if other := &outcomes[i]; other.Condition && other.Decision.Denies() &&
-			other.Key == o.Key && other.Policy == o.Policy && other.Shadow == o.Shadow {
-			return false
-		}
-	}
-	return true
 }

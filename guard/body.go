@@ -11,30 +11,6 @@ import (
 // Options.MaxKeyBody. It is in [Event].Err, and the request is answered with 413.
 var ErrBodyTooLong = errors.New("the body is longer than Options.MaxKeyBody")
 
-// defaultKeyBody is the default of Options.MaxKeyBody.
-const defaultKeyBody = 1 << 20
-
-// maxKeyBody returns how much of a body the functions of policies and lists may read.
-func (o *Options) maxKeyBody() int64 {
-	if o.MaxKeyBody == 0 {
-		return defaultKeyBody
-	}
-	return o.MaxKeyBody
-}
-
-// readsBodies reports whether functions of the program look at requests, so that they may read a body.
-func readsBodies(o *Options, policies []Policy) bool {
-	if o.Lists.By != nil || o.Lists.Address != nil {
-		return true
-	}
-	for i := range policies {
-		if p := &policies[i]; p.By != nil || p.LimitFor != nil || p.Cost != nil || p.Headroom != nil || p.Skip != nil {
-			return true
-		}
-	}
-	return false
-}
-
 // hasBody reports whether a request has a body that can be read.
 func hasBody(r *http.Request) bool { return r.Body != nil && r.Body != http.NoBody }
 
@@ -50,18 +26,6 @@ type keyBody struct {
 	ahead      []byte // what was read and is to be read again
 	seen       []byte // all that was read, if it is kept
 	keeps      bool
-}
-
-// boundBody has the functions of policies and lists read no more of the body of a request than they may. It returns nil
-// if there is nothing to bound.
-func (g *generation) boundBody(r *http.Request) *keyBody {
-	if !g.readsBodies || !hasBody(r) {
-		return nil
-	}
-	most := g.options.maxKeyBody()
-	b := &keyBody{ReadCloser: r.Body, most: most, left: most}
-	r.Body = b
-	return b
 }
 
 // Read implements io.Reader.

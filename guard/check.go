@@ -10,6 +10,7 @@ import (
 	"github.com/weir-go/ratelimit/guard/internal/checks"
 	"github.com/weir-go/ratelimit/internal/algorithm"
 	"github.com/weir-go/ratelimit/internal/alternatives"
+	"github.com/weir-go/ratelimit/keyfuncs"
 )
 
 // Errors of policies that cannot say what to check. They are in [Event].Err, and the
@@ -31,12 +32,6 @@ func (e negativeCostError) Error() string { return fmt.Sprintf("cost %d is negat
 
 // Is makes it an ErrNegativeCost.
 func (e negativeCostError) Is(target error) bool { return target == ErrNegativeCost }
-
-// call is the checks of a request that are asked together, and terms what a policy says about its own.
-type (
-	call  = checks.Call[Served]
-	terms = checks.Terms[Served]
-)
 
 // call returns the call to make about a request. With an error, it returns the
 // policy that could not say.
@@ -88,6 +83,41 @@ func (g *generation) call(r *http.Request, rc *requestContext) (call, error) {
 		}
 	}
 	return c, nil
+}
+
+// addAlternatives adds to a call what is left of policies that are alternatives of each other. With an error, it
+// returns the place of the policy that could not say what to check.
+func (g *generation) addAlternatives(c *call, r *http.Request, rc *requestContext, first, end int) (failed int, err error) {
+	own := call{MaxWait: c.MaxWait}
+	for i := first; i < end; i++ {
+		p := &g.policies[i]
+		if p.Skip != nil && p.Skip(r) {
+			continue
+		}
+		check, err := p.check(r)
+		if err != nil {
+			return i, err
+		}
+		if check.Limit == core.Unlimited { // those behind it are never asked
+			if len(own.Checks) == 0 {
+				return 0, nil
+			}
+			check.Key = own.Checks[0].Key // it needs one
+			own.Append(check, g.terms(i, &check))
+			break
+		}
+		if rc.chargedOutside(p, &check) {
+			return 0, nil
+		}
+		if own.Find(&check) >= 0 { // it is the same as an earlier one
+			continue
+		}
+		own.Append(check, g.terms(i, &check))
+		own.MaxWait.Heed(p.Queue.MaxWait, &check)
+	}
+	c.MaxWait = own.MaxWait
+	c.AddAlternatives(own, settling)
+	return 0, nil
 }
 
 // terms returns what a policy says about its check.
@@ -192,6 +222,28 @@ func (p *Policy) check(r *http.Request) (core.Check, error) {
 	return check, err
 }
 
+// checkOfBan returns what a ban asks about a request. If it does not apply, there is no key.
+func (p *Policy) checkOfBan(r *http.Request) (core.Check, error) {
+	check := core.Check{Limit: p.Limit, Shadow: p.Shadow, Mode: core.Condition}
+	if p.Ban.StrikeOnDenial {
+		check.Mode = core.OnDenial
+	}
+	if p.Cost != nil {
+		if check.Cost = p.Cost(r); check.Cost < 0 {
+			return core.Check{}, negativeCostError(check.Cost)
+		}
+		if check.Cost > 0 {
+			check.Mode = core.Charge
+		}
+	}
+	key, err := p.By(r)
+	if errors.Is(err, keyfuncs.ErrNoKey) { // an anonymous client is known by the peer alone
+		return core.Check{}, nil
+	}
+	check.Key = key
+	return check, err
+}
+
 // weigh writes the cost and the headroom of a request into its check, as the policy's functions say. A request that costs
 // nothing only looks.
 func (p *Policy) weigh(r *http.Request, check *core.Check) error {
@@ -214,4 +266,21 @@ func (p *Policy) weigh(r *http.Request, check *core.Check) error {
 		}
 	}
 	return nil
+}
+
+// orAnonymous returns the key of a request, or the anonymous key in place of a missing one.
+func orAnonymous(r *http.Request, key string, err error) (string, error) {
+	if errors.Is(err, keyfuncs.ErrNoKey) || err == nil && key == "" {
+		return keyfuncs.Anonymous(r)
+	}
+	return key, err
+}
+
+// exempts reports whether no policy but bans is asked about a request.
+func (o *Options) exempts(r *http.Request) bool { return o.ExemptPreflights && isPreflight(r) }
+
+// isPreflight reports whether a request may be a CORS preflight, which has no body. Any client can write one.
+func isPreflight(r *http.Request) bool {
+	hasBody := r.ContentLength != 0 || len(r.TransferEncoding) > 0
+	return r.Method == http.MethodOptions && r.Header.Get("Origin") != "" && r.Header.Get("Access-Control-Request-Method") != "" && !hasBody
 }

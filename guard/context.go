@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/guard/internal/mistakes"
@@ -423,13 +424,114 @@ func (rc *requestContext) removeForm() {
 	}
 }
 
-// Replaced tells that a framework has put another request in place of the [Verdict].Request, as middleware of gin and echo
-// does. An adapter calls it when the handler has returned or panicked, before next of [Verdict.Serve] returns. What the handler has
-// parsed is then removed with the request.
-func (v Verdict) Replaced(by *http.Request) {
-	if v.rc != nil && by != v.Request {
-		inner := requestContext{Context: v.rc.Context, given: v.Request}
-		inner.tellGiven(by)
-		inner.removeForm()
+// OutcomesFrom returns what the limiters in front of a handler have decided about
+// its request, the outermost first. It takes the context of the request. The
+// result is nil if no limiter has, or if the store could not answer; it must not
+// be changed.
+func OutcomesFrom(ctx context.Context) []Outcome {
+	if rc := requestContextFrom(ctx); rc != nil {
+		return rc.outcomes
+	}
+	return nil
+}
+
+// PermitFrom returns the places that a request holds under [core.Concurrent] limits. It takes the context of the
+// request. Its [core.Permit.Context] ends when this process can no longer be sure that it holds them, and
+// its [core.Permit.Token] keeps a resource safe from a holder that has lost them without knowing. A handler that is
+// done early may release it. Otherwise the places are given back when the handler has returned.
+//
+// The result is nil if no place is held: no policy has such a limit, or the store could not answer. Where limiters
+// stand inside one another, it is that of the innermost one that holds a place.
+func PermitFrom(ctx context.Context) *core.Permit {
+	for rc := requestContextFrom(ctx); rc != nil; rc = rc.outer {
+		if rc.reservation != nil && rc.reservation.places.permit != nil {
+			return rc.reservation.places.permit
+		}
+	}
+	return nil
+}
+
+// outcomes appends the outcomes of a call.
+func outcomes(c *call, decisions []core.Decision, into []Outcome) []Outcome {
+	for i := range c.Checks {
+		check, t := &c.Checks[i], &c.Terms[i]
+		into = append(into, Outcome{
+			Policy: t.Name, Key: check.Key, Unit: t.Unit, Cost: check.Cost,
+			Shadow: check.Shadow, Condition: check.Mode == core.Condition, Decision: decisions[i],
+		})
+	}
+	return into
+}
+
+// reserving returns what there may be to settle of a request, to be added to.
+func (rc *requestContext) reserving() *reservation {
+	if rc.reservation == nil {
+		rc.reservation = new(reservation)
+	}
+	return rc.reservation
+}
+
+// settles reports whether there is something to settle when the request has been served.
+func (rc *requestContext) settles() bool {
+	return rc.reservation != nil && (rc.reservation.settles() || len(rc.reservation.outside) > 0)
+}
+
+// waited returns how long the request has waited for places.
+func (rc *requestContext) waited() time.Duration {
+	if rc.reservation == nil {
+		return 0
+	}
+	return rc.reservation.waited
+}
+
+// holdsPlaces reports whether there may be places to give back.
+func (rc *requestContext) holdsPlaces() bool {
+	return rc.reservation != nil && rc.reservation.holdsPlaces()
+}
+
+// outermost returns what the outermost limiter knows of the request, of those that have
+// decided about it.
+func (rc *requestContext) outermost() *requestContext {
+	for rc.outer != nil {
+		rc = rc.outer
+	}
+	return rc
+}
+
+// costAtLeast has a charged check cost so much at the least, and returns how much has to
+// be charged now: nothing if the check is still to be settled.
+func (rc *requestContext) costAtLeast(index, cost int) (more int) {
+	own, v, least := rc.own(), rc.reservation, rc.leastCostsOf()
+	least.mu.Lock()
+	defer least.mu.Unlock()
+	if least.costs == nil {
+		least.costs = make([]int, len(own))
+	}
+	later := !least.settled && v != nil && v.settles() && v.reserves(index, len(own))
+	charged := least.costs[index]
+	if !later && !least.settled {
+		charged = max(charged, own[index].Cost)
+	}
+	least.costs[index] = max(least.costs[index], cost)
+	if later {
+		return 0
+	}
+	return max(0, cost-charged)
+}
+
+// leastCostsOf returns the least costs of the outcomes, to be added to.
+func (rc *requestContext) leastCostsOf() *leastCosts {
+	if least := rc.leastCosts.Load(); least != nil {
+		return least
+	}
+	rc.leastCosts.CompareAndSwap(nil, new(leastCosts))
+	return rc.leastCosts.Load()
+}
+
+// reserve remembers what there may be to settle of what this process has decided by
+// itself.
+func (rc *requestContext) reserve(local reserved) {
+	if local.Reservation != nil && local.Reserves() {
+		rc.reserving().local = local
 	}
 }

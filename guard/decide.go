@@ -1,10 +1,10 @@
 package guard
 
 import (
-	"context"
-	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
@@ -44,6 +44,43 @@ func (g *generation) decideAny(v *Verdict) {
 	}
 }
 
+// decidePlain decides about a request by the plain check alone: no limiter in front may have charged it, and there is no body
+// that a function of the program could read.
+func (g *generation) decidePlain(v *Verdict) {
+	rc := v.rc
+	check, err := g.plainCheck(rc, v.Request)
+	if rc.keysRead(v.Request); err != nil {
+		undecided := g.uncheckable(0)
+		g.tell(v, &Event{
+			Request: v.Request, Unanswered: unanswered(&undecided, nil), Status: http.StatusInternalServerError,
+			Err: fmt.Errorf("ratelimit: policy 0: %w", err),
+		})
+		return
+	}
+	start := time.Now()
+	decision, err := g.askPlain(rc, check, start)
+	if err != nil {
+		e, c := Event{Request: v.Request}, call{Checks: []core.Check{check}, Terms: slices.Clone(g.plain.terms)}
+		g.answer(rc, &e, c, nil, err, start)
+		g.tell(v, &e)
+		return
+	}
+	terms := &g.plain.terms[0]
+	rc.plainOutcome[0] = Outcome{Policy: terms.Name, Key: check.Key, Unit: terms.Unit, Cost: check.Cost, Decision: decision}
+	rc.outcomes = rc.plainOutcome[:]
+	if decision.Allowed && g.fallback == nil && g.options.Observe == nil {
+		return
+	}
+	e := Event{Request: v.Request, Outcomes: rc.outcomes, Elapsed: time.Since(start)}
+	if !decision.Allowed {
+		e.Status = http.StatusTooManyRequests
+	}
+	if g.fallback != nil {
+		g.fallback.Observe([]core.Check{check}, []core.Decision{decision})
+	}
+	g.tell(v, &e)
+}
+
 // tell tells of an event that the decision about a request is, and makes the answer if it is a denial.
 func (g *generation) tell(v *Verdict, e *Event) {
 	rc := v.rc
@@ -56,6 +93,22 @@ func (g *generation) tell(v *Verdict, e *Event) {
 	} else {
 		g.report(e)
 	}
+}
+
+// reportHolder reports an event of a request that may have reserved something. Its places are given back if it does not
+// go on, and all that was reserved if the observer panics.
+func (g *generation) reportHolder(rc *requestContext, e *Event) {
+	returned := false
+	defer func() {
+		switch {
+		case !returned && e.Status == 0:
+			rc.giveBack()
+		case !returned || e.Status != 0:
+			rc.releasePlaces()
+		}
+	}()
+	g.report(e)
+	returned = true
 }
 
 // decide has the lists and the policies decide about the request of an event, and tells the event the
@@ -124,6 +177,24 @@ func (g *generation) readKeys(rc *requestContext, e *Event, body *keyBody) (c ca
 	return c, listed || err != nil
 }
 
+// decideByList has the lists decide about the request of an event. It returns false if the
+// policies decide.
+func (g *generation) decideByList(e *Event) (decided bool) {
+	listed, err := g.options.Lists.find(e.Request)
+	switch {
+	case err != nil:
+		e.Status, e.Err = http.StatusInternalServerError, err
+		for i := range g.policies {
+			c := g.uncheckable(i)
+			e.Unanswered = append(e.Unanswered, unanswered(&c, nil)...)
+		}
+	case listed == ListDenied:
+		e.Status = http.StatusForbidden
+	}
+	e.Listed = listed
+	return err != nil || listed != Unlisted
+}
+
 // conclude writes the outcomes of a call into an event, and into the request's context. If they deny the request, it
 // writes the status of the answer, and returns true.
 func (g *generation) conclude(rc *requestContext, e *Event, c call, decisions []core.Decision) (denied bool) {
@@ -138,100 +209,74 @@ func (g *generation) conclude(rc *requestContext, e *Event, c call, decisions []
 	return true
 }
 
-// ask has the store decide about a call, and remembers a reservation.
-func (g *generation) ask(ctx context.Context, rc *requestContext, c *call) ([]core.Decision, error) {
-	if !c.Reserves() {
-		decisions, err := g.limiter.AllowAll(ctx, c.Checks...)
-		g.observe(c, decisions, err)
-		return decisions, err
+// boundBody has the functions of policies and lists read no more of the body of a request than they may. It returns nil
+// if there is nothing to bound.
+func (g *generation) boundBody(r *http.Request) *keyBody {
+	if !g.readsBodies || !hasBody(r) {
+		return nil
 	}
-	v := rc.reserving()
-	v.asked = time.Now()
-	var decisions []core.Decision
-	var stored *core.Reservation
-	var err error
-	if longest := c.MaxWait.Longest; longest > 0 && c.TakesPlaces() {
-		stored, decisions, err = g.waitForPlaces(ctx, c, longest)
-		v.waited = time.Since(v.asked)
-		if stored != nil {
-			v.waited = stored.Waited()
+	most := g.options.maxKeyBody()
+	b := &keyBody{ReadCloser: r.Body, most: most, left: most}
+	r.Body = b
+	return b
+}
+
+// countStrikes sets the costs of bans among the outcomes of a denied request: the strikes that were made.
+func countStrikes(c *call, own []Outcome) {
+	banned := slices.ContainsFunc(own, func(o Outcome) bool { return bannedBy(&o) })
+	for i := range c.Checks {
+		if o := &own[i]; o.isBan() && !o.Shadow {
+			if o.Cost = 0; c.Checks[i].Mode == core.OnDenial && !banned {
+				o.Cost = c.Checks[i].Units()
+			}
 		}
-		v.asked = v.asked.Add(v.waited)
-	} else if stored, err = g.limiter.Reserve(ctx, c.Checks...); err == nil {
-		decisions = stored.Decisions()
-	}
-	if err != nil {
-		return nil, err
-	}
-	g.observe(c, decisions, nil)
-	if stored != nil {
-		v.stored = reservedBy(c, stored)
-	}
-	return decisions, nil
-}
-
-// observe lets the fallback know the decisions of the store.
-func (g *generation) observe(c *call, decisions []core.Decision, err error) {
-	if g.fallback != nil && err == nil {
-		g.fallback.Observe(c.Checks, decisions)
 	}
 }
 
-// observeSettled lets the fallback know the real cost of a request.
-func (g *generation) observeSettled(ctx context.Context, v *reservation, costs []int) {
-	if g.fallback != nil && v.stored.Reservation != nil {
-		g.fallback.ObserveSettled(ctx, v.stored.Reservation, v.stored.Checks, time.Since(v.asked), costs)
+// statusOfDenied returns the status of a request that some outcomes deny.
+func (g *generation) statusOfDenied(c *call, own []Outcome) int {
+	status := http.StatusTooManyRequests
+	for i := range own {
+		if bannedBy(&own[i]) && !c.Terms[i].TellBan {
+			status = http.StatusForbidden
+		}
 	}
+	return status
 }
 
-// reserve remembers what there may be to settle of what this process has decided by
-// itself.
-func (rc *requestContext) reserve(local reserved) {
-	if local.Reservation != nil && local.Reserves() {
-		rc.reserving().local = local
+// deny returns the answer to the request of an event that has a status.
+func (g *generation) deny(e *Event) *Denial {
+	denial := &Denial{Status: e.Status, Banned: e.Banned(), hook: g.options.Denied}
+	switch e.Status {
+	case http.StatusTooManyRequests, http.StatusForbidden:
+		for i := range e.Outcomes {
+			o := &e.Outcomes[i]
+			if !o.Denies() || denial.Banned && !o.isBan() {
+				continue
+			}
+			denial.ViolatedPolicies = append(denial.ViolatedPolicies, o.Policy)
+			if e.Status == http.StatusTooManyRequests {
+				denial.RetryAfter = max(denial.RetryAfter, o.Decision.RetryAfter, 1) // a wait, whatever a store may say
+			}
+		}
+	case http.StatusServiceUnavailable:
+		denial.RetryAfter = time.Duration(1+rand.Int64N(3)) * time.Second // spread the clients' return
 	}
+	return denial
 }
 
-// report tells the log and the observer of an event.
-func (g *generation) report(event *Event) {
-	if event.Status != 0 || event.Err != nil {
-		g.log.event(event)
+// decideByCapacity decides about a request by nothing else than how many are inside.
+func (g *generation) decideByCapacity(r *http.Request) Verdict {
+	if !g.capacity.enter() {
+		denial := g.deny(&Event{Status: http.StatusServiceUnavailable})
+		denial.outer, denial.upload = requestContextFrom(r.Context()), (*keyBody)(nil).isUpload(r)
+		return Verdict{Request: r, Denial: denial, outer: denial.outer}
 	}
-	if g.options.Observe != nil {
-		g.options.Observe(*event)
+	inside := new(users)
+	inside.begin(g.capacity)
+	if !hasBody(r) {
+		return Verdict{Request: r, inside: inside}
 	}
-}
-
-// hungUp reports whether the client has gone away. A deadline that passes is the
-// server's own.
-func hungUp(ctx context.Context) bool { return errors.Is(ctx.Err(), context.Canceled) }
-
-// givenUp returns the status for a request that has no time left to be decided about, after
-// an error: 499 if the client has gone away, 503 if its deadline has passed or the server is
-// shutting down, and otherwise 0. No mode of a policy lets such a request through.
-func givenUp(ctx context.Context, err error) int {
-	switch {
-	case hungUp(ctx):
-		return statusClientClosedRequest
-	case errors.Is(ctx.Err(), context.DeadlineExceeded), isEndedWait(err), core.FailureOf(err) == core.GivenUp:
-		return http.StatusServiceUnavailable
-	}
-	return 0
-}
-
-// timeUp returns an error that tells of the request's deadline, if that has passed.
-func timeUp(ctx context.Context, err error) error {
-	if ended := ctx.Err(); errors.Is(ended, context.DeadlineExceeded) && !errors.Is(err, ended) {
-		return fmt.Errorf("ratelimit: the deadline of the request has passed: %w (%w)", ended, err)
-	}
-	return err
-}
-
-// exempts reports whether no policy but bans is asked about a request.
-func (o *Options) exempts(r *http.Request) bool { return o.ExemptPreflights && isPreflight(r) }
-
-// isPreflight reports whether a request may be a CORS preflight, which has no body. Any client can write one.
-func isPreflight(r *http.Request) bool {
-	hasBody := r.ContentLength != 0 || len(r.TransferEncoding) > 0
-	return r.Method == http.MethodOptions && r.Header.Get("Origin") != "" && r.Header.Get("Access-Control-Request-Method") != "" && !hasBody
+	shareTrailer(r)
+	return Verdict{Request: r.WithContext(r.Context()), inside: inside, given: r} // whose body is going to be watched
 }

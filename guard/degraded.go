@@ -9,30 +9,7 @@ import (
 
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/guard/internal/checks"
-	"github.com/weir-go/ratelimit/guard/internal/fallback"
 )
-
-// remembered is how many keys the Fallback mode knows the last state of.
-const remembered = 100_000
-
-// fallsBack reports whether a policy asks for what decides while the store cannot. It returns the reason why
-// a limit cannot be shared out, if one cannot.
-func fallsBack(options Options, policies []Policy) (asked bool, err error) {
-	replicas := options.replicas()
-	for i := range policies {
-		p := &policies[i]
-		if p.OnError != Fallback && (p.OnError != unsaid || options.OnError != Fallback) && options.OnOverload != Fallback {
-			continue
-		}
-		if p.LimitFor == nil && p.Limit != core.Unlimited {
-			if err := fallback.ShareOf(p.Limit, replicas).Validate(); err != nil {
-				return false, fmt.Errorf("policy %d: the share of %d processes: %w", i, replicas, err)
-			}
-		}
-		asked = true
-	}
-	return asked, nil
-}
 
 // degraded is what can be said about a call that the store has not answered, or not all
 // of.

@@ -3,7 +3,6 @@ package guard
 import (
 	"encoding/json"
 	"fmt"
-	"math/rand/v2"
 	"net/http"
 	"strconv"
 	"strings"
@@ -43,27 +42,6 @@ type Denial struct {
 
 	hook  func(http.ResponseWriter, *http.Request, *Denial) // Options.Denied
 	outer *requestContext                                   // of the limiters in front, which are told of the Status
-}
-
-// deny returns the answer to the request of an event that has a status.
-func (g *generation) deny(e *Event) *Denial {
-	denial := &Denial{Status: e.Status, Banned: e.Banned(), hook: g.options.Denied}
-	switch e.Status {
-	case http.StatusTooManyRequests, http.StatusForbidden:
-		for i := range e.Outcomes {
-			o := &e.Outcomes[i]
-			if !o.Denies() || denial.Banned && !o.isBan() {
-				continue
-			}
-			denial.ViolatedPolicies = append(denial.ViolatedPolicies, o.Policy)
-			if e.Status == http.StatusTooManyRequests {
-				denial.RetryAfter = max(denial.RetryAfter, o.Decision.RetryAfter, 1) // a wait, whatever a store may say
-			}
-		}
-	case http.StatusServiceUnavailable:
-		denial.RetryAfter = time.Duration(1+rand.Int64N(3)) * time.Second // spread the clients' return
-	}
-	return denial
 }
 
 // Problem is a problem document of RFC 9457, with the types that

@@ -89,16 +89,20 @@
 //
 // # The stages of a request
 //
-// The files of this package follow the way of a request:
+// The files of this package follow the way of a request. A file uses those above it:
 //
-//	plan     plan.go, rules.go                 policies and options become a generation, before requests come
-//	         plain.go, check.go                its keys, costs and limits become checks; plain.go for one fixed limit
-//	decide   decide.go, places.go              the store is asked, and the request is held until its turn
-//	         degraded.go                       the store has not answered
-//	settle   settle.go, grow.go                the real cost, when the request has been served
-//	answer   verdict.go, denial.go, event.go   header, handler or denial, and the event for observers
+//	policies  policy.go and its parts, options.go  what a program says; validate.go says whether that makes sense
+//	known     generation.go                        what a Guard serves with until its policies are replaced
+//	          reservation.go, context.go           what a request has reserved, and what is known of it from stage to stage
+//	plan      check.go, plain.go                   keys, costs and limits become checks; plain.go for one fixed limit
+//	          plan.go, rules.go                    policies and options become a generation, before requests come
+//	settle    settle.go, grow.go                   the real cost, when the request has been served
+//	answer    denial.go, verdict.go, event.go      header, handler or denial, and the event for observers
+//	decide    ask.go, places.go                    the store is asked, and the request is held until its turn
+//	          degraded.go                          the store has not answered
+//	          decide.go                            all of them, for one request
 //
-// The context of the request (context.go) carries the knowledge of each Guard from one stage to the next.
+// Guard.go and adaptive.go have the constructors.
 //
 // [httputil.ReverseProxy]: https://pkg.go.dev/net/http/httputil#ReverseProxy
 package guard

@@ -1,13 +1,13 @@
 package guard
 
 import (
-	"context"
 	"net/http"
 	"slices"
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/headers"
+	"github.com/weir-go/ratelimit/internal/algorithm"
 )
 
 // Event tells [Options.Observe] about one request that met one middleware.
@@ -103,29 +103,6 @@ type Outcome struct {
 	Decision core.Decision
 }
 
-// OutcomesFrom returns what the limiters in front of a handler have decided about
-// its request, the outermost first. It takes the context of the request. The
-// result is nil if no limiter has, or if the store could not answer; it must not
-// be changed.
-func OutcomesFrom(ctx context.Context) []Outcome {
-	if rc := requestContextFrom(ctx); rc != nil {
-		return rc.outcomes
-	}
-	return nil
-}
-
-// outcomes appends the outcomes of a call.
-func outcomes(c *call, decisions []core.Decision, into []Outcome) []Outcome {
-	for i := range c.Checks {
-		check, t := &c.Checks[i], &c.Terms[i]
-		into = append(into, Outcome{
-			Policy: t.Name, Key: check.Key, Unit: t.Unit, Cost: check.Cost,
-			Shadow: check.Shadow, Condition: check.Mode == core.Condition, Decision: decisions[i],
-		})
-	}
-	return into
-}
-
 // Denies reports whether the outcome keeps its request from going on. A shadow's never does.
 func (o *Outcome) Denies() bool { return !o.Shadow && o.Decision.Denies() }
 
@@ -163,4 +140,41 @@ func delay(outcomes []Outcome) time.Duration {
 		}
 	}
 	return longest
+}
+
+// isBan reports whether an outcome is that of a ban.
+func (o *Outcome) isBan() bool { return algorithm.Bans(o.Decision.Limit) }
+
+// bannedBy reports whether an outcome is that of a ban which keeps its request from going on.
+func bannedBy(o *Outcome) bool { return o.Denies() && o.isBan() }
+
+// Banned reports whether a ban denied the request. The other policies of the middleware have no outcomes then, but
+// for shadows.
+func (e *Event) Banned() bool {
+	for i := range e.Outcomes {
+		if bannedBy(&e.Outcomes[i]) {
+			return true
+		}
+	}
+	return false
+}
+
+// Counts reports whether the outcome at a place among those of a request says something that the others do not: of
+// alternatives ([FirstOf]), that which is not Waived, and of a limit that is both an alternative and a policy
+// beside it, the one that denies. So counters count what was charged, and each limit once.
+func Counts(outcomes []Outcome, place int) bool {
+	o := &outcomes[place]
+	if o.Decision.Waived || o.Decision.Limit == core.Unlimited {
+		return false
+	}
+	if o.Condition {
+		return !o.Decision.Allowed
+	}
+	for i := range outcomes {
+		if other := &outcomes[i]; other.Condition && other.Decision.Denies() &&
+			other.Key == o.Key && other.Policy == o.Policy && other.Shadow == o.Shadow {
+			return false
+		}
+	}
+	return true
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"time"
 
@@ -152,6 +151,3 @@ func (g *generation) settleNow(rc *requestContext, v *reservation) []Outcome {
 	r, served := v.served()
 	return g.settleBy(rc, r, served, true)
 }
-
-// servedSoFar returns what has become of a request while its handler runs.
-type servedSoFar func() (*http.Request, Served)

@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"errors"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -42,6 +43,25 @@ type Guard struct {
 func New(limiter *core.Limiter, options Options, policies ...Policy) (*Guard, error) {
 	g := new(Guard)
 	if err := g.Swap(limiter, options, policies...); err != nil {
+		return nil, err
+	}
+	return g, nil
+}
+
+// Follow returns a Guard that serves by the rules of a set, and by those that replace them. A request meets one set
+// of rules, as a whole: see [Guard.Swap] for the usage that is kept. Do not call Swap itself: the next
+// rules would replace its policies. Follow returns the reason as an error
+// if the limiter or the set is nil, and where [New] would for one of the sets.
+func Follow(limiter *core.Limiter, options Options, set RuleSet) (*Guard, error) {
+	if set == nil {
+		return nil, errors.New("ratelimit: the set of policies is nil")
+	}
+	g := new(Guard)
+	err := set.Follow(func(rules Rules) (func(), error) {
+		next, err := following(g.current.Load(), limiter, options, rules)
+		return func() { g.current.Store(next) }, err
+	})
+	if err != nil {
 		return nil, err
 	}
 	return g, nil

@@ -129,21 +129,3 @@ func (l *Lists) key(r *http.Request) (string, error) {
 		return key, nil
 	}
 }
-
-// decideByList has the lists decide about the request of an event. It returns false if the
-// policies decide.
-func (g *generation) decideByList(e *Event) (decided bool) {
-	listed, err := g.options.Lists.find(e.Request)
-	switch {
-	case err != nil:
-		e.Status, e.Err = http.StatusInternalServerError, err
-		for i := range g.policies {
-			c := g.uncheckable(i)
-			e.Unanswered = append(e.Unanswered, unanswered(&c, nil)...)
-		}
-	case listed == ListDenied:
-		e.Status = http.StatusForbidden
-	}
-	e.Listed = listed
-	return err != nil || listed != Unlisted
-}

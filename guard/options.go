@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"net/http"
 
-	"github.com/weir-go/ratelimit/guard/internal/checks"
 	"github.com/weir-go/ratelimit/headers"
 )
 
@@ -111,41 +110,13 @@ func (o *Options) check() error {
 	return o.Lists.check()
 }
 
-// ErrorMode says what happens to a request when the store cannot answer. Of several
-// policies of a request, one that fails closed decides; then one that denies.
-type ErrorMode int
+// defaultKeyBody is the default of Options.MaxKeyBody.
+const defaultKeyBody = 1 << 20
 
-const (
-	// unsaid is the default in Options, and what they say in a Policy.
-	unsaid ErrorMode = 0
-	// FailOpen lets the request through, without limit headers: nothing is known
-	// that they could say.
-	FailOpen ErrorMode = checks.FailOpen
-	// FailClosed answers 503 with a short Retry-After, never 429: the client has
-	// done nothing wrong.
-	FailClosed ErrorMode = checks.FailClosed
-	// Fallback decides in this process, under its share of the limit ([core.Limit.Share] of
-	// Options.Replicas). It starts a key from what the store has said of it last, real costs
-	// included, divided by Options.Replicas. A cost that exceeds the share, but not the limit,
-	// passes when the share is full. The places of a [core.Concurrent] limit start free. A denial is a 429 with a Retry-After; limit headers are left
-	// out. A Guard remembers up to 100,000 keys, at about 120 bytes each: the latest 50,000 in any case. It decides about as many.
-	// Where there is no room for one more key, it fails closed.
-	Fallback ErrorMode = checks.Fallback
-)
-
-// String returns the name of the mode.
-func (m ErrorMode) String() string {
-	switch m {
-	case unsaid:
-		return "unsaid"
-	case FailOpen:
-		return "FailOpen"
-	case FailClosed:
-		return "FailClosed"
-	case Fallback:
-		return "Fallback"
+// maxKeyBody returns how much of a body the functions of policies and lists may read.
+func (o *Options) maxKeyBody() int64 {
+	if o.MaxKeyBody == 0 {
+		return defaultKeyBody
 	}
-	return fmt.Sprintf("ErrorMode(%d)", int(m))
+	return o.MaxKeyBody
 }
-
-func (m ErrorMode) known() bool { return m >= unsaid && m <= Fallback }

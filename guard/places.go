@@ -4,14 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"sync/atomic"
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/guard/internal/checks"
-	"github.com/weir-go/ratelimit/guard/internal/writer"
-	"github.com/weir-go/ratelimit/internal/algorithm"
 )
 
 // ErrDraining is in [Event].Err of a request that [Options].Draining has ended while it
@@ -68,65 +64,6 @@ func (g *generation) wait(ctx context.Context, v *reservation) error {
 	return err
 }
 
-// PermitFrom returns the places that a request holds under [core.Concurrent] limits. It takes the context of the
-// request. Its [core.Permit.Context] ends when this process can no longer be sure that it holds them, and
-// its [core.Permit.Token] keeps a resource safe from a holder that has lost them without knowing. A handler that is
-// done early may release it. Otherwise the places are given back when the handler has returned.
-//
-// The result is nil if no place is held: no policy has such a limit, or the store could not answer. Where limiters
-// stand inside one another, it is that of the innermost one that holds a place.
-func PermitFrom(ctx context.Context) *core.Permit {
-	for rc := requestContextFrom(ctx); rc != nil; rc = rc.outer {
-		if rc.reservation != nil && rc.reservation.places.permit != nil {
-			return rc.reservation.places.permit
-		}
-	}
-	return nil
-}
-
-// places are those that a request holds, until nobody uses them any more.
-type places struct {
-	permit *core.Permit
-	users  users
-}
-
-// users count who uses what a request holds: its handler, until that returns, and the connections that it has taken over,
-// until those are closed.
-type users struct {
-	count atomic.Int32
-	of    interface{ release() } // called once, when there are none any more
-}
-
-// begin counts the handler.
-func (u *users) begin(of interface{ release() }) {
-	u.of = of
-	u.count.Store(1)
-}
-
-// leave counts one less.
-func (u *users) leave() {
-	if u.count.Add(-1) == 0 {
-		u.of.release()
-	}
-}
-
-// takenOver wraps a connection that the handler takes over, and counts it.
-func (u *users) takenOver(connection net.Conn) net.Conn {
-	u.count.Add(1)
-	return writer.OnClose(connection, u.leave)
-}
-
-// concurrentRequests is the unit of a [core.Concurrent] limit, as the draft registers it.
-const concurrentRequests = "concurrent-requests"
-
-// unitOf returns the unit that a policy counts under a limit.
-func (p *Policy) unitOf(limit core.Limit) string {
-	if p.Unit == "" && algorithm.Holds(limit) {
-		return concurrentRequests
-	}
-	return p.Unit
-}
-
 // waitForPlaces is Reserve that waits until there are places. There is no reservation if the call was denied
 // without having been made.
 func (g *generation) waitForPlaces(ctx context.Context, c *call, longest time.Duration) (*core.Reservation, []core.Decision, error) {
@@ -172,21 +109,6 @@ func isEndedWait(err error) bool {
 	return late || errors.Is(err, ErrDraining)
 }
 
-// waited returns how long the request has waited for places.
-func (rc *requestContext) waited() time.Duration {
-	if rc.reservation == nil {
-		return 0
-	}
-	return rc.reservation.waited
-}
-
-// holdsPlaces reports whether there may be places to give back.
-func (rc *requestContext) holdsPlaces() bool {
-	return rc.reservation != nil && rc.reservation.holdsPlaces()
-}
-
-func (v *reservation) holdsPlaces() bool { return v.stored.holds || v.local.holds }
-
 // makePermit makes the permit of a request that goes on to its handler.
 func (rc *requestContext) makePermit() {
 	if !rc.holdsPlaces() {
@@ -200,101 +122,5 @@ func (rc *requestContext) makePermit() {
 				v.places.permit = own.Permit(rc)
 			}
 		}
-	}
-}
-
-// reportHolder reports an event of a request that may have reserved something. Its places are given back if it does not
-// go on, and all that was reserved if the observer panics.
-func (g *generation) reportHolder(rc *requestContext, e *Event) {
-	returned := false
-	defer func() {
-		switch {
-		case !returned && e.Status == 0:
-			rc.giveBack()
-		case !returned || e.Status != 0:
-			rc.releasePlaces()
-		}
-	}()
-	g.report(e)
-	returned = true
-}
-
-// giveBack gives back in the background all that was reserved for a request that does not reach its handler.
-func (rc *requestContext) giveBack() {
-	v := rc.reservation
-	if v == nil {
-		return
-	}
-	rc.releasePlaces()
-	rc.guard.observeSettled(context.WithoutCancel(rc), v, make([]int, len(v.stored.Terms)))
-	for _, own := range [...]*reserved{&v.stored, &v.local} {
-		if own.Reservation != nil {
-			_ = own.SettleLater(make([]int, len(own.Decisions()))...)
-		}
-	}
-}
-
-// releasePlaces gives back the places of a request that does not reach its handler.
-func (rc *requestContext) releasePlaces() {
-	if rc.holdsPlaces() {
-		rc.reservation.release()
-	}
-}
-
-// handlerReturned is called when a handler that holds places has returned, and returns what to do when the request has been settled,
-// if that is not later. Places that are still in use are not settled with the others then. Beside a ban by response, those of a request
-// that is settled later are: else the next request would take the place before the strike is made.
-func (v *reservation) handlerReturned(later bool) (settled func()) {
-	if later && !v.strikes() || v.places.users.count.Load() > 1 {
-		v.split()
-	}
-	return v.places.users.leave
-}
-
-// strikes reports whether the answer to a request may be a strike.
-func (v *reservation) strikes() bool { return v.stored.strikes() || v.local.strikes() }
-
-// mayStrike is strikes for a handler that may be reserving more on another goroutine.
-func (v *reservation) mayStrike() bool {
-	v.settlement.growth.Lock()
-	defer v.settlement.growth.Unlock()
-	return v.strikes()
-}
-
-func (v *reserved) strikes() bool {
-	for i := range v.Checks {
-		if algorithm.Bans(v.Checks[i].Limit) && v.Terms[i].Settle != nil {
-			return true
-		}
-	}
-	return false
-}
-
-// release gives back the places, and does not wait for the answer. Those that were settled with the others are free already.
-func (v *reservation) release() {
-	v.split()
-	v.stored.release()
-	v.local.release()
-}
-
-// split keeps the places of a request from being given back when the others are settled, also while the handler lets what is
-// reserved grow.
-func (v *reservation) split() {
-	v.settlement.growth.Lock()
-	defer v.settlement.growth.Unlock()
-	v.stored.split()
-	v.local.split()
-}
-
-// split keeps the places of a call from being given back when the others are settled.
-func (v *reserved) split() {
-	if v.Reservation != nil && v.places == nil {
-		v.places = v.Split()
-	}
-}
-
-func (v *reserved) release() {
-	if v.places != nil {
-		_ = v.places.SettleBeside(nil, make([]int, len(v.Decisions()))...)
 	}
 }

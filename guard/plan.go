@@ -10,33 +10,10 @@ import (
 	"github.com/weir-go/ratelimit/guard/internal/fallback"
 	"github.com/weir-go/ratelimit/guard/internal/mistakes"
 	"github.com/weir-go/ratelimit/headers"
+	"github.com/weir-go/ratelimit/internal/algorithm"
 	"github.com/weir-go/ratelimit/internal/dialect"
 	"github.com/weir-go/ratelimit/keyfuncs"
 )
-
-// generation is what a [Guard] serves with until the next [Guard.Swap]: its limiter, its options and its policies, and what
-// follows from them for every request. Each request has one generation from its beginning to its settlement.
-type generation struct {
-	limiter   *core.Limiter
-	options   Options
-	policies  []Policy
-	names     []string // what the policies are called, or "" if that depends on the request
-	fields    []string // that options.Headers may write
-	writer    headers.Writer
-	lone      dialect.Lone       // the writer, if it writes of one policy alone; nil: it does not
-	fallback  *fallback.Fallback // nil: no policy asks for it
-	log       *eventLog
-	placement *mistakes.Placement
-	capacity  *capacity // nil: the policies decide
-	plain     *plain    // nil: requests need more than one check that is known but for its key
-	asks      bool      // functions of the program other than keys
-	// readsBodies says that functions of the program may read the body of a request.
-	readsBodies bool
-
-	sets       *sets // those of several sets of rules, of which each request meets some; nil: there is this one alone
-	union      bool  // of sets that a request meets by several readings of its path
-	unreadable bool  // no policy is known for its requests: they are denied
-}
 
 // replace returns a new generation that goes on from the knowledge of an old one, which may be nil.
 func replace(old *generation, limiter *core.Limiter, options Options, policies []Policy) (*generation, error) {
@@ -157,4 +134,56 @@ func names(policies []Policy) []string {
 		}
 	}
 	return names
+}
+
+// remembered is how many keys the Fallback mode knows the last state of.
+const remembered = 100_000
+
+// readsBodies reports whether functions of the program look at requests, so that they may read a body.
+func readsBodies(o *Options, policies []Policy) bool {
+	if o.Lists.By != nil || o.Lists.Address != nil {
+		return true
+	}
+	for i := range policies {
+		if p := &policies[i]; p.By != nil || p.LimitFor != nil || p.Cost != nil || p.Headroom != nil || p.Skip != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// unnamedByPeer returns the limits of policies that count for each other wherever they stand: those by the
+// default key, without a name.
+func unnamedByPeer(policies []Policy) []mistakes.Limit {
+	var limits []mistakes.Limit
+	for i := range policies {
+		if p := &policies[i]; p.By == nil && p.LimitFor == nil && !named(p.Limit) && p.Limit != core.Unlimited {
+			limits = append(limits, mistakes.Limit{Limit: p.Limit, Shadow: p.Shadow})
+		}
+	}
+	return limits
+}
+
+// peerOf returns what the TCP peer is used for: as the key of a policy that names none, and as the address
+// that is looked up in lists that name none.
+func peerOf(o *Options, policies []Policy) mistakes.Peer {
+	peer := mistakes.Peer{Lists: o.Lists.used() && o.Lists.Address == nil}
+	for i := range policies {
+		if p := &policies[i]; p.By == nil {
+			peer.Counts, peer.Policy = true, p.Limit.Name()
+			break
+		}
+	}
+	return peer
+}
+
+// loneBan returns the first ban by response, if no policy beside it limits the requests in progress, or else -1. Whether the
+// two have one key cannot be known of functions. A LimitFor may choose such a limit.
+func loneBan(policies []Policy) int {
+	for i := range policies {
+		if p := &policies[i]; !p.Shadow && !hasAlternatives(policies, i) && (p.LimitFor != nil || algorithm.Holds(p.Limit)) {
+			return -1
+		}
+	}
+	return slices.IndexFunc(policies, func(p Policy) bool { return p.strikesByResponse() })
 }

@@ -1,15 +1,12 @@
 package guard
 
 import (
-	"cmp"
-	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 
 	"github.com/weir-go/ratelimit/core"
-	"github.com/weir-go/ratelimit/guard/internal/mistakes"
-	"github.com/weir-go/ratelimit/headers"
+	"github.com/weir-go/ratelimit/guard/internal/checks"
+	"github.com/weir-go/ratelimit/internal/algorithm"
 	"github.com/weir-go/ratelimit/internal/given"
 	"github.com/weir-go/ratelimit/keyfuncs"
 )
@@ -138,6 +135,25 @@ func (p *Policy) asksProgram() bool {
 		p.Skip != nil && given.Is(p.Skip) || p.Settle.Cost != nil && given.Is(p.Settle.Cost) || p.Ban.Strike != nil && given.Is(p.Ban.Strike)
 }
 
+// bans reports whether a policy is a ban.
+func (p *Policy) bans() bool { return p.Ban.Ban != core.Ban{} }
+
+func (p *Policy) isOr() bool { return p.or }
+
+// strikesByResponse reports whether what a policy's requests are answered bans.
+func (p *Policy) strikesByResponse() bool { return p.bans() && p.Ban.Strike != nil && !p.Shadow }
+
+// concurrentRequests is the unit of a [core.Concurrent] limit, as the draft registers it.
+const concurrentRequests = "concurrent-requests"
+
+// unitOf returns the unit that a policy counts under a limit.
+func (p *Policy) unitOf(limit core.Limit) string {
+	if p.Unit == "" && algorithm.Holds(limit) {
+		return concurrentRequests
+	}
+	return p.Unit
+}
+
 // hasLimit reports whether a policy names a limit.
 func (p *Policy) hasLimit() bool { return !isNone(p.Limit) }
 
@@ -147,87 +163,41 @@ func isNone(limit core.Limit) bool { return limit == nil || limit == (core.Quota
 // named reports whether a limit has got a name by [core.Quota.Named].
 func named(l core.Limit) bool { return l.Identity().Capacity() == 0 }
 
-// checkPolicies returns the reason why policies make no sense, if they do not.
-func checkPolicies(policies []Policy) error {
-	if len(policies) == 0 {
-		return errors.New("no policy given")
+// ErrorMode says what happens to a request when the store cannot answer. Of several
+// policies of a request, one that fails closed decides; then one that denies.
+type ErrorMode int
+
+const (
+	// unsaid is the default in Options, and what they say in a Policy.
+	unsaid ErrorMode = 0
+	// FailOpen lets the request through, without limit headers: nothing is known
+	// that they could say.
+	FailOpen ErrorMode = checks.FailOpen
+	// FailClosed answers 503 with a short Retry-After, never 429: the client has
+	// done nothing wrong.
+	FailClosed ErrorMode = checks.FailClosed
+	// Fallback decides in this process, under its share of the limit ([core.Limit.Share] of
+	// Options.Replicas). It starts a key from what the store has said of it last, real costs
+	// included, divided by Options.Replicas. A cost that exceeds the share, but not the limit,
+	// passes when the share is full. The places of a [core.Concurrent] limit start free. A denial is a 429 with a Retry-After; limit headers are left
+	// out. A Guard remembers up to 100,000 keys, at about 120 bytes each: the latest 50,000 in any case. It decides about as many.
+	// Where there is no room for one more key, it fails closed.
+	Fallback ErrorMode = checks.Fallback
+)
+
+// String returns the name of the mode.
+func (m ErrorMode) String() string {
+	switch m {
+	case unsaid:
+		return "unsaid"
+	case FailOpen:
+		return "FailOpen"
+	case FailClosed:
+		return "FailClosed"
+	case Fallback:
+		return "Fallback"
 	}
-	if err := checkAlternatives(policies); err != nil {
-		return err
-	}
-	for i := range policies {
-		p := &policies[i]
-		if !p.OnError.known() {
-			return fmt.Errorf("policy %d: OnError is %v, want FailOpen, FailClosed or Fallback", i, p.OnError)
-		}
-		if err := cmp.Or(p.Queue.check(p.Limit), p.Settle.check(p.Limit)); err != nil {
-			return fmt.Errorf("policy %d: %w", i, err)
-		}
-		if err := (&headers.Policy{Unit: p.Unit}).Validate(); err != nil {
-			return fmt.Errorf("policy %d: %w", i, err)
-		}
-		limited := p.hasLimit()
-		switch {
-		case limited && p.LimitFor != nil:
-			return fmt.Errorf("policy %d has both a Limit (%s) and a LimitFor: leave one of them out", i, p.Limit)
-		case !limited && p.LimitFor == nil:
-			return fmt.Errorf("policy %d has no limit: set Limit or LimitFor", i)
-		}
-		if !limited {
-			continue
-		}
-		if err := p.Limit.Validate(); err != nil {
-			return fmt.Errorf("policy %d: %w", i, err)
-		}
-	}
-	return nil
+	return fmt.Sprintf("ErrorMode(%d)", int(m))
 }
 
-// checkNames returns an error if two limits have one name. Header fields compare names without regard to case.
-func checkNames(policies []Policy) error {
-	given := make(map[string]int) // to which policy
-	for i := range policies {
-		p := &policies[i]
-		limit := p.Limit
-		if p.bans() {
-			limit = p.Ban.Ban.Limit()
-		}
-		if p.Shadow || isNone(limit) || limit.Validate() != nil || !named(limit) {
-			continue
-		}
-		name := strings.ToLower(limit.Name())
-		if j, taken := given[name]; taken {
-			if p.Limit == policies[j].Limit && (hasAlternatives(policies, i) || hasAlternatives(policies, j)) {
-				continue // by one key they are one limit, of which the alternative charges nothing
-			}
-			return fmt.Errorf("policies %d and %d are both named %q", j, i, limit.Name())
-		}
-		given[name] = i
-	}
-	return nil
-}
-
-// unnamedByPeer returns the limits of policies that count for each other wherever they stand: those by the
-// default key, without a name.
-func unnamedByPeer(policies []Policy) []mistakes.Limit {
-	var limits []mistakes.Limit
-	for i := range policies {
-		if p := &policies[i]; p.By == nil && p.LimitFor == nil && !named(p.Limit) && p.Limit != core.Unlimited {
-			limits = append(limits, mistakes.Limit{Limit: p.Limit, Shadow: p.Shadow})
-		}
-	}
-	return limits
-}
-
-// peerOf returns what the TCP peer is used for: as the key of a policy that names none, and as the address
-// that is looked up in lists that name none.
-func peerOf(o *Options, policies []Policy) mistakes.Peer {
-	peer := mistakes.Peer{Lists: o.Lists.used() && o.Lists.Address == nil}
-	for i := range policies {
-		if p := &policies[i]; p.By == nil {
-			peer.Counts, peer.Policy = true, p.Limit.Name()
-			break
-		}
-	}
-	return peer
-}
+func (m ErrorMode) known() bool { return m >= unsaid && m <= Fallback }

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/keyfuncs"
@@ -44,33 +43,6 @@ type RuleSet interface {
 	// them in force. Follow calls it at once, and later when all who follow the set have prepared. It calls prepare
 	// and use one after the other.
 	Follow(prepare func(Rules) (use func(), err error)) error
-}
-
-// Follow returns a Guard that serves by the rules of a set, and by those that replace them. A request meets one set
-// of rules, as a whole: see [Guard.Swap] for the usage that is kept. Do not call Swap itself: the next
-// rules would replace its policies. Follow returns the reason as an error
-// if the limiter or the set is nil, and where [New] would for one of the sets.
-func Follow(limiter *core.Limiter, options Options, set RuleSet) (*Guard, error) {
-	if set == nil {
-		return nil, errors.New("ratelimit: the set of policies is nil")
-	}
-	g := new(Guard)
-	err := set.Follow(func(rules Rules) (func(), error) {
-		next, err := following(g.current.Load(), limiter, options, rules)
-		return func() { g.current.Store(next) }, err
-	})
-	if err != nil {
-		return nil, err
-	}
-	return g, nil
-}
-
-// sets are the generations of several sets of rules, of which each request meets one, or the union of some.
-type sets struct {
-	generations []*generation
-	choose      func(*http.Request, keyfuncs.Matched) []int
-	unions      *unions
-	unreadable  *generation // of a request that meets no set
 }
 
 // of returns the generation that a request meets.
@@ -172,17 +144,6 @@ func (r *Rules) name(set []int) string {
 
 // mostUnions is how many unions of sets are kept. Clients choose which of them are asked for, among the sets that there are.
 const mostUnions = 1_000
-
-// unions are the generations of requests that meet several sets of policies together. Few requests do, so each is built when
-// the first one comes.
-type unions struct {
-	rules   Rules
-	options Options
-	heir    *generation
-
-	mu    sync.RWMutex
-	built map[string]*generation
-}
 
 // of returns the generation of all policies of some sets.
 func (u *unions) of(sets []int) *generation {

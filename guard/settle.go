@@ -6,47 +6,11 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/guard/internal/checks"
-	"github.com/weir-go/ratelimit/guard/internal/writer"
 )
-
-// Served is what became of a request that was let through: what [SettlePolicy.Cost]
-// decides by.
-type Served struct {
-	// Status is the status of the response: 200 if none was set, 499 if none was set and the client has gone, and 101 if the
-	// handler has taken the connection over. If a limiter further inside has denied a remote procedure call, it is the
-	// Status of that [Denial], which the call's protocol may have as 200. If Unanswered is set, no response was seen: it
-	// is then the status of the error, or 500.
-	Status int
-	// Bytes is how much of the response's body the handler has written, whether the
-	// client has read it or not. It does not count what goes over a connection that was
-	// taken over, nor what others write who answer an error of the handler.
-	Bytes int64
-	// Cost is the number of units that the policy has reserved: return it if that was right.
-	Cost int
-	// Spent is the sum that [Spend] was told for the request, by the handler or by others, until it
-	// is settled. It is 0 if nobody has told anything.
-	Spent int
-	// Panicked says that the handler has panicked, or has called [runtime.Goexit], which
-	// goes on after this.
-	Panicked bool
-	// Hijacked says that the handler has taken the connection over.
-	Hijacked bool
-	// ClientGone says that the client had gone when the response began, or before the handler returned without one: the
-	// context of the request was cancelled, and not by a deadline. A proxy
-	// may tell that with 502. A policy that gives units back by such a status is free for clients that hang up when the work is
-	// done. Whatever Strike says, nothing is forgiven then.
-	ClientGone bool
-	// Unanswered says that the handler has left an error or a panic behind without an
-	// answer, and no answer was seen before the request ended. The client may
-	// have got an empty 200, a broken connection, or the answer of a middleware that went
-	// around the limiter.
-	Unanswered bool
-}
 
 // Spend tells how many units a request has spent, for a [SettlePolicy].Cost to read in
 // [Served].Spent: what only the handler finds out, such as the tokens of a streamed answer. It
@@ -66,158 +30,6 @@ func Spend(ctx context.Context, units int) {
 			}
 		}
 	}
-}
-
-// outermost returns what the outermost limiter knows of the request, of those that have
-// decided about it.
-func (rc *requestContext) outermost() *requestContext {
-	for rc.outer != nil {
-		rc = rc.outer
-	}
-	return rc
-}
-
-// reservation is what a Guard has to settle about a request.
-type reservation struct {
-	stored reserved      // by the store, whose outcomes come first
-	local  reserved      // by this process, about what the store has not answered
-	asked  time.Time     // when the store was
-	waited time.Duration // for places
-	places places
-	// outside are the checks that limiters in front have charged.
-	outside    []outsideCharge
-	settlement settlement
-	served     servedSoFar // nil: the handler is not watched
-	begun      func() bool // whether the response has begun
-}
-
-// settlement is how far a request is settled. That happens once, whoever asks for it.
-type settlement struct {
-	mu      sync.Mutex
-	settled bool
-	growth  sync.Mutex // while what is reserved grows, or its places are split off
-	closed  bool       // nothing grows any more; growth is locked to look
-	// waiting says that the handler has returned and left the answer to others. served is
-	// then what to settle by if nobody is seen to answer before the request ends.
-	waiting bool
-	served  Served
-	stop    func() bool // it no longer waits for the end of the request
-	leave   func()      // gives back the places when the request has been settled; nil: they are not waited for
-}
-
-// reserved is a call that was reserved in one place, the store or this process.
-type reserved struct {
-	call
-	*core.Reservation // nil: there was nothing to reserve
-
-	settles bool              // a policy says what was reserved has really cost
-	holds   bool              // there may be places to give back
-	places  *core.Reservation // what was split off; nil: nothing was
-}
-
-// reservedBy returns what a call has reserved.
-func reservedBy(c *call, r *core.Reservation) reserved {
-	return reserved{call: *c, Reservation: r, settles: c.Settles(), holds: r != nil && c.TakesPlaces()}
-}
-
-func (v *reserved) allowed() bool { return v.Reservation == nil || v.Allowed() }
-
-func (v *reserved) decisions() []core.Decision {
-	if v.Reservation == nil {
-		return nil
-	}
-	return v.Decisions()
-}
-
-// reserving returns what there may be to settle of a request, to be added to.
-func (rc *requestContext) reserving() *reservation {
-	if rc.reservation == nil {
-		rc.reservation = new(reservation)
-	}
-	return rc.reservation
-}
-
-// outsideCharge is a check of a policy that a limiter in front has charged. The policy has a
-// say in what the request has really cost there.
-type outsideCharge struct {
-	by     *requestContext // of the limiter in front
-	index  int             // among its own outcomes
-	settle func(*http.Request, Served) int
-}
-
-// leastCosts are the least costs of a limiter's outcomes, as limiters further inside want
-// them. The zero value is none.
-type leastCosts struct {
-	mu sync.Mutex // a handler that has timed out may be served still
-	// costs are by outcome. Once the outcomes have been settled, they are what those have
-	// cost. Nil means that nothing was asked for.
-	costs   []int
-	settled bool
-}
-
-// costAtLeast has a charged check cost so much at the least, and returns how much has to
-// be charged now: nothing if the check is still to be settled.
-func (rc *requestContext) costAtLeast(index, cost int) (more int) {
-	own, v, least := rc.own(), rc.reservation, rc.leastCostsOf()
-	least.mu.Lock()
-	defer least.mu.Unlock()
-	if least.costs == nil {
-		least.costs = make([]int, len(own))
-	}
-	later := !least.settled && v != nil && v.settles() && v.reserves(index, len(own))
-	charged := least.costs[index]
-	if !later && !least.settled {
-		charged = max(charged, own[index].Cost)
-	}
-	least.costs[index] = max(least.costs[index], cost)
-	if later {
-		return 0
-	}
-	return max(0, cost-charged)
-}
-
-// leastCostsOf returns the least costs of the outcomes, to be added to.
-func (rc *requestContext) leastCostsOf() *leastCosts {
-	if least := rc.leastCosts.Load(); least != nil {
-		return least
-	}
-	rc.leastCosts.CompareAndSwap(nil, new(leastCosts))
-	return rc.leastCosts.Load()
-}
-
-// settle raises what the outcomes have really cost to the least costs, and returns it.
-func (l *leastCosts) settle(outcomes []Outcome) []int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for i, least := range l.costs {
-		if least > 0 { // strikes may be less
-			outcomes[i].Cost = max(outcomes[i].Cost, least)
-		}
-	}
-	costs := make([]int, len(outcomes))
-	for i := range outcomes {
-		costs[i] = outcomes[i].Cost
-	}
-	l.costs, l.settled = slices.Clone(costs), true
-	return costs
-}
-
-// reserves reports whether the check of an outcome, of so many, was reserved.
-func (v *reservation) reserves(index, outcomes int) bool {
-	return index < len(v.stored.Terms) || index >= outcomes-len(v.local.Terms)
-}
-
-// settles reports whether there is something to settle when the request has been served.
-func (rc *requestContext) settles() bool {
-	return rc.reservation != nil && (rc.reservation.settles() || len(rc.reservation.outside) > 0)
-}
-
-// settles reports whether a policy says what was reserved has really cost.
-func (v *reservation) settles() bool { return v.stored.settles || v.local.settles }
-
-// watches reports whether there is something to do when the handler has returned.
-func (v *reservation) watches() bool {
-	return v.stored.settles || v.stored.holds || v.local.settles || v.local.holds || len(v.outside) > 0
 }
 
 // settle settles what a request has cost, when its handler has returned or panicked. If
@@ -253,34 +65,6 @@ func (g *generation) settle(rc *requestContext, r *http.Request, served Served) 
 	s.mu.Unlock()
 	if first {
 		g.settleBy(rc, r, served, false)
-	}
-}
-
-// answered returns what to settle by, if the answer was waited for.
-func (s *settlement) answered() (served Served, waited bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.settled || !s.waiting {
-		return Served{}, false
-	}
-	s.settled = true
-	s.stop()
-	return s.served, true
-}
-
-// Answered tells that the response to a request begins, with its status. The writer that
-// [Verdict.Serve] gives to the handler notices that by itself. So an adapter needs this only
-// where a framework can answer past that writer and has a hook for it. It matters only
-// when the handler has left the answer to others, and then once. Informational responses do
-// not count. It may be called by many goroutines at once.
-func (v Verdict) Answered(status int) {
-	rc := v.rc
-	if rc == nil || rc.reservation == nil || !writer.Final(status) {
-		return
-	}
-	if served, waited := rc.reservation.settlement.answered(); waited {
-		served.Status, served.Unanswered, served.ClientGone = status, false, writer.Gone(v.Request)
-		rc.guard.settleBy(rc, v.Request, served, false)
 	}
 }
 
@@ -489,4 +273,26 @@ func (g *generation) charge(ctx context.Context, o *Outcome, more int) error {
 		o.Decision = left
 	}
 	return err
+}
+
+// giveBack gives back in the background all that was reserved for a request that does not reach its handler.
+func (rc *requestContext) giveBack() {
+	v := rc.reservation
+	if v == nil {
+		return
+	}
+	rc.releasePlaces()
+	rc.guard.observeSettled(context.WithoutCancel(rc), v, make([]int, len(v.stored.Terms)))
+	for _, own := range [...]*reserved{&v.stored, &v.local} {
+		if own.Reservation != nil {
+			_ = own.SettleLater(make([]int, len(own.Decisions()))...)
+		}
+	}
+}
+
+// releasePlaces gives back the places of a request that does not reach its handler.
+func (rc *requestContext) releasePlaces() {
+	if rc.holdsPlaces() {
+		rc.reservation.release()
+	}
 }

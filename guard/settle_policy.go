@@ -80,3 +80,37 @@ func (s *SettlePolicy) check(limit core.Limit) error {
 	}
 	return nil
 }
+
+// Served is what became of a request that was let through: what [SettlePolicy.Cost]
+// decides by.
+type Served struct {
+	// Status is the status of the response: 200 if none was set, 499 if none was set and the client has gone, and 101 if the
+	// handler has taken the connection over. If a limiter further inside has denied a remote procedure call, it is the
+	// Status of that [Denial], which the call's protocol may have as 200. If Unanswered is set, no response was seen: it
+	// is then the status of the error, or 500.
+	Status int
+	// Bytes is how much of the response's body the handler has written, whether the
+	// client has read it or not. It does not count what goes over a connection that was
+	// taken over, nor what others write who answer an error of the handler.
+	Bytes int64
+	// Cost is the number of units that the policy has reserved: return it if that was right.
+	Cost int
+	// Spent is the sum that [Spend] was told for the request, by the handler or by others, until it
+	// is settled. It is 0 if nobody has told anything.
+	Spent int
+	// Panicked says that the handler has panicked, or has called [runtime.Goexit], which
+	// goes on after this.
+	Panicked bool
+	// Hijacked says that the handler has taken the connection over.
+	Hijacked bool
+	// ClientGone says that the client had gone when the response began, or before the handler returned without one: the
+	// context of the request was cancelled, and not by a deadline. A proxy
+	// may tell that with 502. A policy that gives units back by such a status is free for clients that hang up when the work is
+	// done. Whatever Strike says, nothing is forgiven then.
+	ClientGone bool
+	// Unanswered says that the handler has left an error or a panic behind without an
+	// answer, and no answer was seen before the request ended. The client may
+	// have got an empty 200, a broken connection, or the answer of a middleware that went
+	// around the limiter.
+	Unanswered bool
+}

@@ -172,3 +172,43 @@ func (rc *requestContext) tellPattern(r *http.Request, before string) {
 		rc.given.Pattern = r.Pattern
 	}
 }
+
+// Answered tells that the response to a request begins, with its status. The writer that
+// [Verdict.Serve] gives to the handler notices that by itself. So an adapter needs this only
+// where a framework can answer past that writer and has a hook for it. It matters only
+// when the handler has left the answer to others, and then once. Informational responses do
+// not count. It may be called by many goroutines at once.
+func (v Verdict) Answered(status int) {
+	rc := v.rc
+	if rc == nil || rc.reservation == nil || !writer.Final(status) {
+		return
+	}
+	if served, waited := rc.reservation.settlement.answered(); waited {
+		served.Status, served.Unanswered, served.ClientGone = status, false, writer.Gone(v.Request)
+		rc.guard.settleBy(rc, v.Request, served, false)
+	}
+}
+
+// Replaced tells that a framework has put another request in place of the [Verdict].Request, as middleware of gin and echo
+// does. An adapter calls it when the handler has returned or panicked, before next of [Verdict.Serve] returns. What the handler has
+// parsed is then removed with the request.
+func (v Verdict) Replaced(by *http.Request) {
+	if v.rc != nil && by != v.Request {
+		inner := requestContext{Context: v.rc.Context, given: v.Request}
+		inner.tellGiven(by)
+		inner.removeForm()
+	}
+}
+
+// serveInside runs a handler that is inside until it has returned.
+func (v Verdict) serveInside(w http.ResponseWriter, next func(http.ResponseWriter, *http.Request) (unanswered int)) {
+	defer v.inside.leave()
+	if v.given != nil {
+		rc := requestContext{Context: v.given.Context(), given: v.given}
+		defer func() { // also after a panic
+			rc.tellGiven(v.Request)
+			rc.removeForm()
+		}()
+	}
+	next(v.watch(w, nil, v.inside.takenOver), v.Request)
+}

@@ -9,8 +9,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/weir-go/ratelimit/core"
-	"github.com/weir-go/ratelimit/core/internal/console"
 	"github.com/weir-go/ratelimit/core/internal/exact"
+	"github.com/weir-go/ratelimit/core/internal/redisstore"
 )
 
 // Banned is a key with a ban in force.
@@ -38,9 +38,9 @@ func Bans(ctx context.Context, limiter *core.Limiter, ban core.Ban, prefix, curs
 	if err := ban.Validate(); err != nil {
 		return nil, "", err
 	}
-	limit, store := ban.Limit(), console.Of(limiter)
-	if store.Redis == nil && store.Memory == nil {
-		return nil, "", fmt.Errorf("admin: a %T cannot list its bans", store.Own)
+	limit := ban.Limit()
+	if own, onRedis, inMemory := limiter.Inspect(); onRedis == nil && inMemory == nil {
+		return nil, "", fmt.Errorf("admin: a %T cannot list its bans", own)
 	}
 	keys, next, err := List(ctx, limiter, prefix, cursor)
 	if err != nil {
@@ -56,7 +56,7 @@ func Bans(ctx context.Context, limiter *core.Limiter, ban core.Ban, prefix, curs
 			known = append(known, entry.Key)
 		}
 	}
-	banned, err := bannedOf(ctx, store, known, limit)
+	banned, err := bannedOf(ctx, limiter, known, limiter.SpecOf(limit))
 	if err != nil {
 		return nil, "", err
 	}
@@ -64,12 +64,13 @@ func Bans(ctx context.Context, limiter *core.Limiter, ban core.Ban, prefix, curs
 }
 
 // bannedOf returns those of some keys that have a ban in force.
-func bannedOf(ctx context.Context, store console.Store, keys []string, limit core.Limit) (page []Banned, err error) {
-	if store.Memory == nil {
-		return bannedInRedis(ctx, store.Redis, keys, limit)
+func bannedOf(ctx context.Context, limiter *core.Limiter, keys []string, spec *exact.Spec) (page []Banned, err error) {
+	_, onRedis, inMemory := limiter.Inspect()
+	if inMemory == nil {
+		return bannedInRedis(ctx, onRedis, keys, spec)
 	}
 	for _, key := range keys {
-		b, inForce, err := store.Memory.Banned(ctx, key, limit)
+		b, inForce, err := inMemory.Banned(ctx, key, spec)
 		if err != nil {
 			return nil, err
 		}
@@ -101,26 +102,26 @@ return {}`
 var readingScript = redis.NewScript(reading)
 
 // bannedInRedis returns those of some keys that have a ban in force: a script run for each, in one pipeline.
-func bannedInRedis(ctx context.Context, store *console.Redis, keys []string, limit core.Limit) (page []Banned, err error) {
-	if store.Closed != nil {
-		return nil, store.Closed
+func bannedInRedis(ctx context.Context, store *redisstore.Store, keys []string, spec *exact.Spec) (page []Banned, err error) {
+	if closed := store.Closed(); closed != nil {
+		return nil, closed
 	}
 	if len(keys) == 0 {
 		return nil, nil
 	}
 	now := ""
-	if store.Now != nil {
-		now = strconv.FormatInt(store.Now(), 10)
+	if store.Clock != nil {
+		now = strconv.FormatInt(store.Clock(), 10)
 	}
 	replies := make([]*redis.Cmd, len(keys))
 	// Where a server does not keep the script, it is sent with the next pipeline. It is shorter than most keys are long.
 	for _, command := range [...]string{"evalsha", "eval"} {
 		words := map[string]string{"evalsha": readingScript.Hash(), "eval": reading}[command]
-		pipeline := store.Topology.Client.Pipeline()
+		pipeline := store.Topology().Client.Pipeline()
 		sent := make([]*redis.Cmd, len(keys)) // the first ones may still be in flight when the time is over
 		for i, key := range keys {
 			if replies[i] == nil {
-				sent[i] = redis.NewCmd(ctx, command, words, "1", store.Name(key, limit), now)
+				sent[i] = redis.NewCmd(ctx, command, words, "1", store.Name(key, spec), now)
 				_ = pipeline.Process(ctx, sent[i])
 			}
 		}

@@ -14,7 +14,9 @@ import (
 
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/core/internal/call"
-	"github.com/weir-go/ratelimit/core/internal/console"
+	"github.com/weir-go/ratelimit/core/internal/exact"
+	"github.com/weir-go/ratelimit/core/internal/memory"
+	"github.com/weir-go/ratelimit/core/internal/redisstore"
 )
 
 // Holder is one call of one process that has places of a key under a [core.Concurrent] limit.
@@ -46,26 +48,37 @@ func Holders(ctx context.Context, limiter *core.Limiter, key string, limit core.
 	if err := validateHeld(key, limit); err != nil {
 		return nil, err
 	}
-	var held []console.Holder
+	var holders []Holder
 	var err error
-	switch store := console.Of(limiter); {
-	case store.Redis != nil:
-		held, err = holdersInRedis(ctx, store.Redis, key, limit)
-	case store.Memory != nil:
-		held, err = store.Memory.Holders(ctx, key, limit)
+	switch own, onRedis, inMemory := limiter.Inspect(); {
+	case onRedis != nil:
+		holders, err = holdersInRedis(ctx, onRedis, key, limiter.SpecOf(limit))
+	case inMemory != nil:
+		holders, err = holdersInMemory(ctx, inMemory, key, limiter.SpecOf(limit))
 	default:
-		return nil, fmt.Errorf("admin: a %T cannot list its holders", store.Own)
+		return nil, fmt.Errorf("admin: a %T cannot list its holders", own)
 	}
 	if err != nil {
 		return nil, err
 	}
-	holders := make([]Holder, len(held))
-	for i, h := range held {
-		host, since, _ := call.ParseHolder(h.Name) // a name that another program has written is no error
-		holders[i] = Holder{Name: h.Name, Host: host, Since: since, Until: time.UnixMicro(h.Until), Places: h.Places}
-	}
 	slices.SortStableFunc(holders, func(a, b Holder) int { return cmp.Or(a.Until.Compare(b.Until), strings.Compare(a.Name, b.Name)) })
 	return holders, nil
+}
+
+// holderOf returns the holder with a name, which has some places until an instant in microseconds.
+func holderOf(name string, places int, until int64) Holder {
+	host, since, _ := call.ParseHolder(name) // a name that another program has written is no error
+	return Holder{Name: name, Host: host, Since: since, Until: time.UnixMicro(until), Places: places}
+}
+
+// holdersInMemory returns the holders of a key.
+func holdersInMemory(ctx context.Context, store *memory.Store, key string, spec *exact.Spec) ([]Holder, error) {
+	held, err := store.Held(ctx, key, spec)
+	holders := make([]Holder, len(held))
+	for i, h := range held {
+		holders[i] = holderOf(call.HolderName(h.Holder), h.Places, h.Until)
+	}
+	return holders, err
 }
 
 // Evict takes away all places of the holder with a name, as [Holders] lists it, and reports whether it had any. Others
@@ -81,15 +94,28 @@ func Evict(ctx context.Context, limiter *core.Limiter, key string, limit core.Pl
 	if _, _, ok := call.ParseHolder(name); !ok {
 		return false, fmt.Errorf("admin: %q is no name of a holder", name)
 	}
-	switch store := console.Of(limiter); {
-	case store.Redis != nil:
-		gone, err := runIn(ctx, store.Redis, evicting, key, limit, name).Int()
+	switch own, onRedis, inMemory := limiter.Inspect(); {
+	case onRedis != nil:
+		gone, err := runIn(ctx, onRedis, evicting, onRedis.Name(key, limiter.SpecOf(limit)), name).Int()
 		return gone > 0, err
-	case store.Memory != nil:
-		return store.Memory.Evict(ctx, key, limit, name)
+	case inMemory != nil:
+		return evictInMemory(ctx, inMemory, key, limiter.SpecOf(limit), name)
 	default:
-		return false, fmt.Errorf("admin: a %T cannot evict its holders", store.Own)
+		return false, fmt.Errorf("admin: a %T cannot evict its holders", own)
 	}
+}
+
+// evictInMemory gives back all places of the holder with a name, and reports whether it had any.
+func evictInMemory(ctx context.Context, store *memory.Store, key string, spec *exact.Spec, name string) (evicted bool, err error) {
+	held, err := store.Held(ctx, key, spec)
+	for _, h := range held {
+		if call.HolderName(h.Holder) == name {
+			return true, store.Settle(ctx, []call.Correction{{
+				Correction: exact.Correction{Events: -h.Places, Holder: h.Holder}, Key: key, Spec: spec,
+			}})
+		}
+	}
+	return false, err
 }
 
 // validateHeld returns the reason why a key cannot have holders under a limit, if there is one.
@@ -129,13 +155,13 @@ return gone`
 // pageOfHolders is how many holders a script run lists at most, so that it does not hold Redis up.
 const pageOfHolders = 250
 
-// runIn runs a script on the key that has the state of a caller's key under a limit.
-func runIn(ctx context.Context, store *console.Redis, script, key string, limit core.Places, arguments ...any) *redis.Cmd {
-	if store.Closed != nil {
-		return failed(ctx, store.Closed)
+// runIn runs a script on a key of Redis.
+func runIn(ctx context.Context, store *redisstore.Store, script, name string, arguments ...any) *redis.Cmd {
+	if closed := store.Closed(); closed != nil {
+		return failed(ctx, closed)
 	}
-	done := redis.NewCmd(ctx, append([]any{"eval", script, "1", store.Name(key, limit)}, arguments...)...)
-	if err := store.Bound(ctx, func(ctx context.Context) error { return store.Topology.Client.Process(ctx, done) }); err != nil {
+	done := redis.NewCmd(ctx, append([]any{"eval", script, "1", name}, arguments...)...)
+	if err := store.Bound(ctx, func(ctx context.Context) error { return store.Topology().Client.Process(ctx, done) }); err != nil {
 		return failed(ctx, err)
 	}
 	return done
@@ -149,14 +175,14 @@ func failed(ctx context.Context, err error) *redis.Cmd {
 }
 
 // holdersInRedis returns the holders of a key, each once, page by page.
-func holdersInRedis(ctx context.Context, store *console.Redis, key string, limit core.Places) (held []console.Holder, err error) {
+func holdersInRedis(ctx context.Context, store *redisstore.Store, key string, spec *exact.Spec) (holders []Holder, err error) {
 	now := ""
-	if store.Now != nil {
-		now = strconv.FormatInt(store.Now(), 10)
+	if store.Clock != nil {
+		now = strconv.FormatInt(store.Clock(), 10)
 	}
 	listed := make(map[string]bool) // a holder that has renewed its lease comes again
 	for from, skip := int64(0), 0; ; {
-		members, err := runIn(ctx, store, listing, key, limit, now, from, skip, pageOfHolders).StringSlice()
+		members, err := runIn(ctx, store, listing, store.Name(key, spec), now, from, skip, pageOfHolders).StringSlice()
 		if err != nil {
 			return nil, err
 		}
@@ -172,11 +198,11 @@ func holdersInRedis(ctx context.Context, store *console.Redis, key string, limit
 			}
 			if name := members[i]; !listed[name] && !strings.HasPrefix(name, kept) {
 				listed[name] = true
-				held = append(held, console.Holder{Name: name, Until: int64(ends), Places: call.HolderPlaces(name)})
+				holders = append(holders, holderOf(name, call.HolderPlaces(name), int64(ends)))
 			}
 		}
 		if len(members) < 2*pageOfHolders {
-			return held, nil
+			return holders, nil
 		}
 	}
 }

@@ -13,8 +13,9 @@ import (
 
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/core/internal/call"
-	"github.com/weir-go/ratelimit/core/internal/console"
 	"github.com/weir-go/ratelimit/core/internal/exact"
+	"github.com/weir-go/ratelimit/core/internal/memory"
+	"github.com/weir-go/ratelimit/core/internal/redisstore"
 )
 
 // Entry is a key that a store holds under one limit.
@@ -69,15 +70,15 @@ type Lister interface {
 //
 // List may be called by many goroutines at once. A nil limiter panics.
 func List(ctx context.Context, limiter *core.Limiter, prefix, cursor string) (keys []Entry, next string, err error) {
-	switch store := console.Of(limiter); {
-	case store.Redis != nil:
-		return listRedis(ctx, store.Redis, prefix, cursor)
-	case store.Memory != nil:
-		return listMemory(ctx, store.Memory, prefix, cursor)
+	switch own, onRedis, inMemory := limiter.Inspect(); {
+	case onRedis != nil:
+		return listRedis(ctx, onRedis, prefix, cursor)
+	case inMemory != nil:
+		return listMemory(ctx, inMemory, prefix, cursor)
 	default:
-		lister, ok := store.Own.(Lister)
+		lister, ok := own.(Lister)
 		if !ok {
-			return nil, "", fmt.Errorf("admin: a %T cannot list its keys", store.Own)
+			return nil, "", fmt.Errorf("admin: a %T cannot list its keys", own)
 		}
 		return lister.List(ctx, prefix, cursor)
 	}
@@ -95,10 +96,10 @@ func startingWith(prefix string, states []call.NamedState) (entries []Entry) {
 	return entries
 }
 
-func listMemory(ctx context.Context, store *console.Memory, prefix, cursor string) (keys []Entry, next string, err error) {
+func listMemory(ctx context.Context, store *memory.Store, prefix, cursor string) (keys []Entry, next string, err error) {
 	page := 0
 	if cursor != "" {
-		if page, err = strconv.Atoi(cursor); err != nil || page < 0 || page >= store.Pages {
+		if page, err = strconv.Atoi(cursor); err != nil || page < 0 || page >= store.Pages() {
 			return nil, "", errCursor
 		}
 	}
@@ -106,7 +107,7 @@ func listMemory(ctx context.Context, store *console.Memory, prefix, cursor strin
 	if err != nil {
 		return nil, "", err
 	}
-	if page+1 < store.Pages {
+	if page+1 < store.Pages() {
 		next = strconv.Itoa(page + 1)
 	}
 	return startingWith(prefix, states), next, nil
@@ -117,13 +118,13 @@ const pageSize = 250
 
 // listRedis lists a page of one server. The cursor is the server's address and the cursor of
 // its SCAN.
-func listRedis(ctx context.Context, store *console.Redis, prefix, cursor string) (keys []Entry, next string, err error) {
-	if store.Closed != nil {
-		return nil, "", store.Closed
+func listRedis(ctx context.Context, store *redisstore.Store, prefix, cursor string) (keys []Entry, next string, err error) {
+	if closed := store.Closed(); closed != nil {
+		return nil, "", closed
 	}
 	servers, err := serversOf(ctx, store)
 	if err != nil {
-		return nil, "", store.Explain(ctx, err)
+		return nil, "", store.Explain(ctx, ctx, err)
 	}
 	address, at, ok := strings.Cut(cursor, " ")
 	place, _ := slices.BinarySearchFunc(servers, address, func(s server, address string) int { return strings.Compare(s.address, address) })
@@ -147,7 +148,7 @@ func listRedis(ctx context.Context, store *console.Redis, prefix, cursor string)
 	names, position := command.Val()
 	states := make([]call.NamedState, 0, len(names))
 	for _, name := range names {
-		if state, ok := store.Read(name); ok {
+		if state, ok := call.ParseName(store.Prefix, name); ok && known(state.Algorithm) {
 			states = append(states, state)
 		}
 	}
@@ -160,6 +161,12 @@ func listRedis(ctx context.Context, store *console.Redis, prefix, cursor string)
 	return startingWith(prefix, states), next, nil
 }
 
+// known reports whether there is an algorithm with a name.
+func known(algorithm string) bool {
+	_, ok := exact.AlgorithmNamed(algorithm)
+	return ok
+}
+
 // server is one that has keys.
 type server struct {
 	address string
@@ -167,13 +174,13 @@ type server struct {
 }
 
 // serversOf returns the servers that have keys, in the order of their addresses.
-func serversOf(ctx context.Context, store *console.Redis) ([]server, error) {
-	if !store.Topology.Sharded() {
-		return []server{{"redis", store.Topology.Client}}, nil
+func serversOf(ctx context.Context, store *redisstore.Store) ([]server, error) {
+	if !store.Topology().Sharded() {
+		return []server{{"redis", store.Topology().Client}}, nil
 	}
 	var mu sync.Mutex
 	var servers []server
-	err := store.Topology.Each(ctx, func(_ context.Context, client redis.UniversalClient) error {
+	err := store.Topology().Each(ctx, func(_ context.Context, client redis.UniversalClient) error {
 		mu.Lock()
 		defer mu.Unlock()
 		servers = append(servers, server{client.(*redis.Client).Options().Addr, client}) //nolint:forcetypeassert // where there are several

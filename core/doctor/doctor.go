@@ -16,7 +16,7 @@ import (
 	"fmt"
 
 	"github.com/weir-go/ratelimit/core"
-	"github.com/weir-go/ratelimit/core/internal/console"
+	"github.com/weir-go/ratelimit/core/internal/memory"
 )
 
 // Examine examines a limiter's client and servers, and reports in plain words each fault and how to mend it. If something
@@ -55,13 +55,13 @@ import (
 //
 // Examine may be called by many goroutines at once. A nil limiter panics.
 func Examine(ctx context.Context, limiter *core.Limiter) Report {
-	switch store := console.Of(limiter); {
-	case store.Redis != nil:
-		return examineRedis(ctx, store.Redis)
-	case store.Memory != nil:
-		return examineMemory(ctx, limiter, store.Memory)
+	switch own, onRedis, inMemory := limiter.Inspect(); {
+	case onRedis != nil:
+		return examineRedis(ctx, onRedis)
+	case inMemory != nil:
+		return examineMemory(ctx, limiter, inMemory)
 	default:
-		return examineOther(ctx, store.Own.(core.Store)) //nolint:forcetypeassert // a limiter stands on nothing else
+		return examineOther(ctx, own)
 	}
 }
 
@@ -75,7 +75,7 @@ type Examiner interface {
 // undecided is the meaning of a store that does not answer.
 const undecided = "No check can be decided."
 
-func examineMemory(ctx context.Context, limiter *core.Limiter, store *console.Memory) Report {
+func examineMemory(ctx context.Context, limiter *core.Limiter, store *memory.Store) Report {
 	if err := limiter.Ping(ctx); err != nil {
 		return Report{{Name: "store", Severity: Problem, Found: err.Error(), Meaning: undecided}}
 	}

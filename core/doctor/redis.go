@@ -17,18 +17,18 @@ import (
 
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/core/internal/call"
-	"github.com/weir-go/ratelimit/core/internal/console"
+	"github.com/weir-go/ratelimit/core/internal/redisstore"
 )
 
 // patience is how long a call may take by which the doctor finds out how long calls take. It
 // is longer than a usual budget, so that a slow server is found to be slow.
 const patience = 5 * time.Second
 
-func examineRedis(ctx context.Context, store *console.Redis) Report {
-	if store.Closed != nil {
-		return Report{{Name: "store", Severity: Problem, Found: store.Closed.Error(), Meaning: undecided}}
+func examineRedis(ctx context.Context, store *redisstore.Store) Report {
+	if closed := store.Closed(); closed != nil {
+		return Report{{Name: "store", Severity: Problem, Found: closed.Error(), Meaning: undecided}}
 	}
-	own := examineClient(store.Topology)
+	own := examineClient(store.Topology())
 	var (
 		mu      sync.Mutex
 		servers []Report
@@ -40,7 +40,7 @@ func examineRedis(ctx context.Context, store *console.Redis) Report {
 		servers = append(servers, found)
 		return nil
 	}
-	switch t := store.Topology; {
+	switch t := store.Topology(); {
 	case t.Cluster != nil:
 		if err := t.Cluster.ForEachMaster(ctx, examine); err != nil {
 			own = append(own, connectionProblem(err))
@@ -90,7 +90,7 @@ func examineRing(ring *redis.Ring, up []Report) Finding {
 
 // examination is the look at one server.
 type examination struct {
-	store   *console.Redis // under examination
+	store   *redisstore.Store // under examination
 	client  redis.UniversalClient
 	server  string
 	limiter *core.Limiter // asks this server alone, and patiently
@@ -106,7 +106,7 @@ type examination struct {
 }
 
 // examineServer finds out about one server.
-func examineServer(ctx context.Context, store *console.Redis, client redis.UniversalClient, server string) Report {
+func examineServer(ctx context.Context, store *redisstore.Store, client redis.UniversalClient, server string) Report {
 	e := &examination{store: store, client: client, server: server}
 	e.limiter = core.New(core.NewRedis(client, core.WithPrefix(store.Prefix), core.WithBudget(patience), core.WithBreaker(0, 0),
 		core.WithLogger(slog.New(slog.DiscardHandler))))
@@ -144,7 +144,7 @@ func (e *examination) add(f Finding) {
 }
 
 // ofCluster reports whether the client that is examined is one for a cluster.
-func (e *examination) ofCluster() bool { return e.store.Topology.Cluster != nil }
+func (e *examination) ofCluster() bool { return e.store.Topology().Cluster != nil }
 
 // tag returns the beginning of the Redis keys of the subject.
 func (e *examination) tag() string {
@@ -156,10 +156,10 @@ func (e *examination) unusedSubject(ctx context.Context) (string, error) {
 	const tries = 100_000 // enough for the smallest part of a large cluster
 	for range tries {
 		subject := "doctor:" + rand.Text()
-		if !e.store.Topology.Sharded() {
+		if !e.store.Topology().Sharded() {
 			return subject, nil
 		}
-		on, err := e.store.Topology.ServerOf(ctx, string(call.AppendSubject(nil, subject)))
+		on, err := e.store.Topology().ServerOf(ctx, string(call.AppendSubject(nil, subject)))
 		if err != nil {
 			return "", err
 		}

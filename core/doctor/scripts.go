@@ -54,10 +54,10 @@ func (e *examination) harmlessAttempts(key string) []attempt {
 		{"publish", []any{"publish", e.channel(), ""}},
 	}
 	switch {
-	case e.store.Topology.Cluster != nil:
+	case e.store.Topology().Cluster != nil:
 		// Asking is for the next command, so it is not the last.
 		attempts = append(attempts, attempt{"asking", []any{"asking"}}, attempt{"command", []any{"command", "count"}})
-	case e.store.Topology.Ring != nil:
+	case e.store.Topology().Ring != nil:
 		attempts = append(attempts, attempt{"ping", []any{"ping"}})
 	}
 	return attempts

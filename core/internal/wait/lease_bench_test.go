@@ -13,12 +13,12 @@ func BenchmarkBeginAndEnd(b *testing.B) {
 		b.Run(fmt.Sprintf("held=%d", held), func(b *testing.B) {
 			leases := benchmarked(b)
 			for range held {
-				leases.Begin(0, time.Hour, time.Now())
+				leases.Begin(new(Place), time.Hour, time.Now())
 			}
 			sent := time.Now()
 			b.ReportAllocs()
 			for b.Loop() {
-				leases.Begin(0, time.Hour, sent).End()
+				leases.Begin(new(Place), time.Hour, sent).End()
 			}
 		})
 	}
@@ -27,14 +27,14 @@ func BenchmarkBeginAndEnd(b *testing.B) {
 // The same under load: leases end in the order in which they began, a thousand later.
 func BenchmarkBeginAndEndInOrder(b *testing.B) {
 	leases := benchmarked(b)
-	var ring [1000]*Lease[int]
+	var ring [1000]*Lease
 	for i := range ring {
-		ring[i] = leases.Begin(0, time.Hour, time.Now())
+		ring[i] = leases.Begin(new(Place), time.Hour, time.Now())
 	}
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i = (i + 1) % len(ring) {
 		ring[i].End()
-		ring[i] = leases.Begin(0, time.Hour, time.Now())
+		ring[i] = leases.Begin(new(Place), time.Hour, time.Now())
 	}
 }
 
@@ -43,15 +43,15 @@ func BenchmarkBeginAndEndParallel(b *testing.B) {
 	b.ReportAllocs()
 	b.RunParallel(func(b *testing.PB) {
 		for b.Next() {
-			leases.Begin(0, time.Hour, time.Now()).End()
+			leases.Begin(new(Place), time.Hour, time.Now()).End()
 		}
 	})
 }
 
-func benchmarked(b *testing.B) *Leases[int] {
+func benchmarked(b *testing.B) *Leases {
 	b.Helper()
-	leases := NewLeases(LeasesConfig[int]{
-		Renew: func(context.Context, []int, []Renewal) error { return nil },
+	leases := NewLeases(LeasesConfig{
+		Renew: func(context.Context, []*Place, []Renewal) error { return nil },
 		Most:  128, InFlight: 1,
 	})
 	b.Cleanup(leases.Close)

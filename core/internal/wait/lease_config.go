@@ -6,20 +6,20 @@ import (
 	"time"
 )
 
-// LeasesConfig has the functions that renew leases. T identifies a holder. Lost and Renewed may be nil.
-type LeasesConfig[T any] struct {
-	// Renew asks the store to renew leases, and sets the answer for each value that it knows one of.
+// LeasesConfig has the functions that renew leases. Lost and Renewed may be nil.
+type LeasesConfig struct {
+	// Renew asks the store to renew leases, and sets the answer for each of the places that it knows one of.
 	// All answers are Unanswered at first. An answer counts whether or not Renew returns an error: a store
 	// on several servers may know some. A panic is an error, and leaves all answers Unanswered.
 	//
 	// ctx ends when the Leases are closed. Renew needs a time limit of its own: while it runs it occupies
 	// one of InFlight places, and its leases are not renewed again.
-	Renew func(ctx context.Context, values []T, answers []Renewal) error
+	Renew func(ctx context.Context, places []*Place, answers []Renewal) error
 	// Most is how many leases one Renew has at most, and InFlight is how many Renews run at once at most.
 	Most, InFlight int
 	// Lost is called once for each lease that is lost, with ErrExpired or ErrNotHeld. It is not called for a
 	// lease that ended before.
-	Lost func(value T, reason error)
+	Lost func(place *Place, reason error)
 	// Renewed is called after each Renew, when all its answers are known.
 	Renewed func(RenewalReport)
 }

@@ -21,7 +21,7 @@ func TestAnyLeases(t *testing.T) {
 
 // leaseHolder is a lease as the model sees it. Times count from the beginning of the test.
 type leaseHolder struct {
-	lease  *Lease[int]
+	lease  *Lease
 	ctx    context.Context //nolint:containedctx // the lease's
 	length time.Duration
 
@@ -56,7 +56,7 @@ type fate struct {
 // model is what has to be true of the leases.
 type model struct {
 	t        *rapid.T
-	leases   *Leases[int]
+	leases   *Leases
 	start    time.Time
 	fraction float64 // what Leases draw at random
 	calm     bool    // the store answers soon, and renews everything
@@ -147,7 +147,7 @@ func newModel(t *rapid.T) *model {
 			panics:  !m.calm && rapid.IntRange(0, 5).Draw(t, "panics") == 0,
 		}
 	}
-	m.leases = NewLeases(LeasesConfig[int]{
+	m.leases = NewLeases(LeasesConfig{
 		Renew:    m.renew,
 		Most:     rapid.SampledFrom([]int{1, 3, 128}).Draw(t, "most"),
 		InFlight: rapid.SampledFrom([]int{1, 2, 1000}).Draw(t, "in flight"),
@@ -180,7 +180,7 @@ func (m *model) begin(length, late time.Duration) {
 		h.end(m.now(), ErrClosed)
 	}
 	m.holders = append(m.holders, h)
-	h.lease = m.leases.Begin(len(m.holders)-1, length, time.Now().Add(-late))
+	h.lease = m.leases.Begin(&Place{Units: len(m.holders) - 1}, length, time.Now().Add(-late))
 	h.ctx = h.lease.Context(context.Background())
 }
 
@@ -219,7 +219,8 @@ func (m *model) close() {
 }
 
 // renew is the store.
-func (m *model) renew(ctx context.Context, values []int, answers []Renewal) error {
+func (m *model) renew(ctx context.Context, places []*Place, answers []Renewal) error {
+	values := numbers(places)
 	fate, sent := m.send(values)
 	if fate.heeds {
 		select {
@@ -295,7 +296,8 @@ func (m *model) reply(fate fate, sent time.Duration, values []int, answers []Ren
 }
 
 // lost is the hook.
-func (m *model) lost(value int, reason error) {
+func (m *model) lost(p *Place, reason error) {
+	value := p.Units
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.expire()

@@ -21,7 +21,7 @@ var errLeaseDown = errors.New("down")
 type leaseStore struct {
 	start  time.Time
 	renew  func(ctx context.Context, values []int, answers []Renewal) error // nil: all are held
-	leases *Leases[int]
+	leases *Leases
 
 	mu   sync.Mutex
 	seen seen
@@ -64,11 +64,12 @@ func inBubble(t *testing.T, test func(t *testing.T, s *leaseStore)) {
 	})
 }
 
-func (s *leaseStore) config() LeasesConfig[int] {
-	return LeasesConfig[int]{Renew: s.ask, Most: 128, InFlight: 1, Lost: s.noteLost, Renewed: s.noteRenewed}
+func (s *leaseStore) config() LeasesConfig {
+	return LeasesConfig{Renew: s.ask, Most: 128, InFlight: 1, Lost: s.noteLost, Renewed: s.noteRenewed}
 }
 
-func (s *leaseStore) ask(ctx context.Context, values []int, answers []Renewal) error {
+func (s *leaseStore) ask(ctx context.Context, places []*Place, answers []Renewal) error {
+	values := numbers(places)
 	s.mu.Lock()
 	s.seen.asked = append(s.seen.asked, asked{time.Since(s.start), values})
 	s.mu.Unlock()
@@ -85,10 +86,18 @@ func all(answers []Renewal, are Renewal) {
 	}
 }
 
-func (s *leaseStore) noteLost(value int, reason error) {
+// numbers returns the numbers of places, which is how many they are.
+func numbers(places []*Place) (list []int) {
+	for _, p := range places {
+		list = append(list, p.Units)
+	}
+	return list
+}
+
+func (s *leaseStore) noteLost(p *Place, reason error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.seen.lost = append(s.seen.lost, toldLost{time.Since(s.start), value, reason})
+	s.seen.lost = append(s.seen.lost, toldLost{time.Since(s.start), p.Units, reason})
 }
 
 func (s *leaseStore) noteRenewed(r RenewalReport) {
@@ -98,7 +107,9 @@ func (s *leaseStore) noteRenewed(r RenewalReport) {
 }
 
 // begin begins a lease of the usual length, now.
-func (s *leaseStore) begin(value int) *Lease[int] { return s.leases.Begin(value, length, time.Now()) }
+func (s *leaseStore) begin(value int) *Lease {
+	return s.leases.Begin(&Place{Units: value}, length, time.Now())
+}
 
 // all returns what was seen so far.
 func (s *leaseStore) all() seen {

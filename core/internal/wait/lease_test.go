@@ -36,9 +36,9 @@ func TestEndIsFirstOnce(t *testing.T) {
 		s.wait(sure)
 		held := s.begin(2)
 		closed := s.begin(3)
-		for _, x := range []*Lease[int]{lost, held} {
+		for _, x := range []*Lease{lost, held} {
 			if !x.End() || x.End() || x.End() {
-				t.Errorf("lease %d: the first End is not the only first", x.value)
+				t.Errorf("lease %d: the first End is not the only first", x.of.Units)
 			}
 		}
 		s.leases.Close()
@@ -54,7 +54,7 @@ func TestEndIsFirstOnce(t *testing.T) {
 // The clock says that a lease is over, even before anything has had the time to notice.
 func TestErrAsksTheClock(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *leaseStore) {
-		x := s.leases.Begin(1, length, s.start.Add(-sure))
+		x := s.leases.Begin(&Place{Units: 1}, length, s.start.Add(-sure))
 		ctx := x.Context(t.Context())
 		if !errors.Is(x.Err(), ErrExpired) || !errors.Is(context.Cause(ctx), ErrExpired) {
 			t.Errorf("%v and %v, want %v", x.Err(), context.Cause(ctx), ErrExpired)
@@ -83,9 +83,9 @@ func TestContextEndsWithItsParent(t *testing.T) {
 // Finish ends a lease that is a part of something else, and says what had become of it.
 func TestFinishTellsWhatWasBefore(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *leaseStore) {
-		var x, lost, closed Lease[int]
-		s.leases.Start(&x, 1, length, time.Now())
-		s.leases.Start(&lost, 2, length, time.Now().Add(-sure))
+		var x, lost, closed Lease
+		s.leases.Start(&x, &Place{Units: 1}, length, time.Now())
+		s.leases.Start(&lost, &Place{Units: 2}, length, time.Now().Add(-sure))
 		if err := x.Finish(); err != nil || x.End() {
 			t.Errorf("it was over before: %v", err)
 		}
@@ -96,7 +96,7 @@ func TestFinishTellsWhatWasBefore(t *testing.T) {
 			t.Errorf("it was over before for %v", err)
 		}
 		s.leases.Close()
-		s.leases.Start(&closed, 3, length, time.Now())
+		s.leases.Start(&closed, &Place{Units: 3}, length, time.Now())
 		if err := closed.Finish(); !errors.Is(err, ErrClosed) {
 			t.Errorf("it was over before for %v", err)
 		}

@@ -26,8 +26,8 @@ func part(of time.Duration, fraction float64) time.Duration {
 
 // Leases are the leases of a process. They are made by [NewLeases] and may be used by many goroutines at once. They
 // have a timer while there are leases, and a goroutine while they renew some.
-type Leases[T any] struct {
-	LeasesConfig[T]
+type Leases struct {
+	LeasesConfig
 
 	epoch  time.Time       // the instants below count from it
 	random func() float64  // from 0 up to, but not including, 1
@@ -35,9 +35,9 @@ type Leases[T any] struct {
 	close  context.CancelFunc
 
 	mu        sync.Mutex
-	fresh     schedule[T] // by renewal: leases that have not been due yet, and need no deadline so far
-	renewals  schedule[T] // the others, unless they are in flight
-	deadlines schedule[T] // the others, those in flight included
+	fresh     schedule // by renewal: leases that have not been due yet, and need no deadline so far
+	renewals  schedule // the others, unless they are in flight
+	deadlines schedule // the others, those in flight included
 	timer     *time.Timer
 	alarm     time.Duration // when the timer goes off
 	starting  bool          // a goroutine is about to take the due leases
@@ -49,34 +49,34 @@ type Leases[T any] struct {
 
 // NewLeases returns Leases without a lease. It starts no goroutine. It panics if a field of config that is needed is
 // missing.
-func NewLeases[T any](config LeasesConfig[T]) *Leases[T] {
+func NewLeases(config LeasesConfig) *Leases {
 	if config.Renew == nil || config.Most < 1 || config.InFlight < 1 {
 		panic("lease: Renew, Most and InFlight are needed")
 	}
 	ctx, cancel := context.WithCancel(context.Background()) //nolint:gosec // Close calls it
-	l := &Leases[T]{LeasesConfig: config, epoch: time.Now(), random: rand.Float64, closes: ctx, close: cancel, alarm: never}
+	l := &Leases{LeasesConfig: config, epoch: time.Now(), random: rand.Float64, closes: ctx, close: cancel, alarm: never}
 	l.fresh.of, l.renewals.of, l.deadlines.of = renewal, renewal, deadline
 	return l
 }
 
 // now returns the time since the epoch, on the monotonic clock.
-func (l *Leases[T]) now() time.Duration { return time.Since(l.epoch) }
+func (l *Leases) now() time.Duration { return time.Since(l.epoch) }
 
 // Begin begins a lease of some length. sent is the time, from time.Now, just before the successful request for
 // it was sent. The lease is certain until sent + length − length/100. It is renewed for the first time a third
 // of its length after sent, or up to length/30 earlier, so that a crowd that came at once is spread. The caller
 // has to call End. If the Leases are closed, the lease is over from the beginning, with ErrClosed.
-func (l *Leases[T]) Begin(value T, length time.Duration, sent time.Time) *Lease[T] {
-	x := new(Lease[T])
-	l.Start(x, value, length, sent)
+func (l *Leases) Begin(place *Place, length time.Duration, sent time.Time) *Lease {
+	x := new(Lease)
+	l.Start(x, place, length, sent)
 	return x
 }
 
 // Start is Begin for a lease that is a part of something else. The lease must be new, and must not be copied.
-func (l *Leases[T]) Start(x *Lease[T], value T, length time.Duration, sent time.Time) {
+func (l *Leases) Start(x *Lease, place *Place, length time.Duration, sent time.Time) {
 	at := sent.Sub(l.epoch)
 	due := at + length/3 - part(length/30, l.random())
-	x.leases, x.value, x.length, x.place = l, value, length, [events]int{notScheduled, notScheduled}
+	x.leases, x.of, x.length, x.place = l, place, length, [events]int{notScheduled, notScheduled}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
@@ -91,7 +91,7 @@ func (l *Leases[T]) Start(x *Lease[T], value T, length time.Duration, sent time.
 }
 
 // Len returns how many leases are not over.
-func (l *Leases[T]) Len() int {
+func (l *Leases) Len() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.fresh.len() + l.deadlines.len()
@@ -100,7 +100,7 @@ func (l *Leases[T]) Len() int {
 // Close ends all leases with ErrClosed, and the contexts of Renews that are in flight. No hook is called any
 // more once Close has returned, unless a Renew or a hook takes longer than a second: Close does not wait for more.
 // A second Close waits as the first one does. Renew and the hooks must not call it.
-func (l *Leases[T]) Close() {
+func (l *Leases) Close() {
 	stopped, all := l.shut()
 	l.close()
 	for i := range all {
@@ -119,7 +119,7 @@ func (l *Leases[T]) Close() {
 
 // shut closes the Leases for new leases and renewals. It returns a channel that is closed when no goroutine runs any
 // more, or nil if none does, and the leases that it has ended.
-func (l *Leases[T]) shut() (stopped <-chan struct{}, all []finished[T]) {
+func (l *Leases) shut() (stopped <-chan struct{}, all []finished) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.closed = true
@@ -135,20 +135,20 @@ func (l *Leases[T]) shut() (stopped <-chan struct{}, all []finished[T]) {
 }
 
 // finish makes a lease over that is not. The lock is held.
-func (l *Leases[T]) finish(x *Lease[T], reason error) finished[T] {
+func (l *Leases) finish(x *Lease, reason error) finished {
 	if x.isFresh() {
 		l.fresh.remove(x)
 	} else {
 		l.renewals.remove(x)
 		l.deadlines.remove(x)
 	}
-	f := finished[T]{value: x.value, reason: reason, cancels: x.cancels}
+	f := finished{of: x.of, reason: reason, cancels: x.cancels}
 	x.over, x.cancels = reason, nil
 	return f
 }
 
 // promote moves leases that are due for the first time to the schedules of the others. The lock is held.
-func (l *Leases[T]) promote(now time.Duration) {
+func (l *Leases) promote(now time.Duration) {
 	for x := l.fresh.pop(now); x != nil; x = l.fresh.pop(now) {
 		l.renewals.put(x, x.at[renewal])
 		l.deadlines.put(x, x.at[deadline])

@@ -17,7 +17,7 @@ func TestPanicsAreContained(t *testing.T) {
 			all(answers, Held)
 			panic("renew")
 		}
-		s.leases.Lost = func(value int, reason error) { s.noteLost(value, reason); panic("lost") }
+		s.leases.Lost = func(p *Place, reason error) { s.noteLost(p, reason); panic("lost") }
 		s.leases.Renewed = func(r RenewalReport) { s.noteRenewed(r); panic("renewed") }
 		s.begin(1)
 		s.wait(sure)
@@ -42,10 +42,10 @@ func TestHooksMayUseTheLeases(t *testing.T) {
 			s.begin(2).End()
 			return errLeaseDown
 		}
-		var x atomic.Pointer[Lease[int]]
+		var x atomic.Pointer[Lease]
 		var used atomic.Int32
 		s.leases.Renewed = func(RenewalReport) { s.begin(3).End(); used.Add(1) }
-		s.leases.Lost = func(int, error) {
+		s.leases.Lost = func(*Place, error) {
 			used.Add(1)
 			if x := x.Load(); s.leases.Len() != 0 || !errors.Is(x.Err(), ErrExpired) || !x.End() {
 				t.Errorf("%d leases, %v", s.leases.Len(), x.Err())
@@ -63,7 +63,7 @@ func TestHooksMayUseTheLeases(t *testing.T) {
 func TestSlowHookDelaysNobody(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *leaseStore) {
 		s.renew = func(context.Context, []int, []Renewal) error { return errLeaseDown }
-		s.leases.Lost = func(int, error) { time.Sleep(10 * length) }
+		s.leases.Lost = func(*Place, error) { time.Sleep(10 * length) }
 		var contexts []context.Context
 		for i := range 3 {
 			contexts = append(contexts, s.begin(i).Context(t.Context()))
@@ -99,9 +99,9 @@ func TestCloseEndsEverything(t *testing.T) {
 			t.Errorf("%d reports, %d leases and %d goroutines after Close", len(s.all().reports), s.leases.Len(), s.leases.running)
 		}
 		three := s.begin(3)
-		for _, x := range []*Lease[int]{one, two, three} {
+		for _, x := range []*Lease{one, two, three} {
 			if !errors.Is(x.Err(), ErrClosed) || !x.End() {
-				t.Errorf("lease %d: %v", x.value, x.Err())
+				t.Errorf("lease %d: %v", x.of.Units, x.Err())
 			}
 		}
 		if !errors.Is(context.Cause(ctx), ErrClosed) {
@@ -133,8 +133,8 @@ func TestCloseWaitsOnlySoLong(t *testing.T) {
 }
 
 func TestConfigIsComplete(t *testing.T) {
-	renew := func(context.Context, []int, []Renewal) error { return nil }
-	for _, config := range []LeasesConfig[int]{{Most: 1, InFlight: 1}, {Renew: renew, InFlight: 1}, {Renew: renew, Most: 1}} {
+	renew := func(context.Context, []*Place, []Renewal) error { return nil }
+	for _, config := range []LeasesConfig{{Most: 1, InFlight: 1}, {Renew: renew, InFlight: 1}, {Renew: renew, Most: 1}} {
 		func() {
 			defer func() {
 				if recover() == nil {

@@ -5,82 +5,90 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/weir-go/ratelimit/core/internal/exact"
 )
 
 // Patience is how long others may overtake a waiter because they fit where it does not. After that the waiter blocks all
 // waiters with an equal or lower Ceiling until it has been served.
 const Patience = 500 * time.Millisecond
 
+// LineKey identifies the state of a limit: calls with the same LineKey wait for each other. Limit is the limit's identity.
+type LineKey struct {
+	Key   string
+	Limit *exact.Spec
+}
+
 // Class is a want that waiters share: Cost units of a key, with no more than Ceiling used then.
-type Class[K comparable] struct {
-	Key           K
+type Class struct {
+	Key           LineKey
 	Ceiling, Cost int
 }
 
 // Lack is a class for which a call was denied.
-type Lack[K comparable] struct {
-	Class[K]
+type Lack struct {
+	Class
 
 	// At is when it can be granted at the earliest. The zero time says that this is not known, since others make room.
 	At time.Time
 }
 
 // Lines are the lines of a process. They are made by [NewLines], and may be used by many goroutines at once.
-type Lines[K comparable] struct {
+type Lines struct {
 	poll func(attempt int) time.Duration
 
 	mu     sync.Mutex
-	rooms  map[K]*room[K]
+	rooms  map[LineKey]*room
 	used   atomic.Int64 // how many rooms there are; read without the lock, to see that there are none
 	joined uint64       // how many waiters have joined so far
 	opened uint64       // how many lines there have been so far
-	byID   map[uint64]*line[K]
+	byID   map[uint64]*line
 }
 
 // NewLines returns empty lines. poll returns how long after a denial the first of a line asks again, in case others have made
 // room unnoticed. attempt counts denials since the latest grant, from 0.
-func NewLines[K comparable](poll func(attempt int) time.Duration) *Lines[K] {
-	return &Lines[K]{poll: poll, rooms: make(map[K]*room[K]), byID: make(map[uint64]*line[K])}
+func NewLines(poll func(attempt int) time.Duration) *Lines {
+	return &Lines{poll: poll, rooms: make(map[LineKey]*room), byID: make(map[uint64]*line)}
 }
 
 // room is the lines of a key: one for each plan, headroom and cost of its waiters, so they are few.
-type room[K comparable] struct {
-	key   K
-	lines []*line[K]
+type room struct {
+	key   LineKey
+	lines []*line
 }
 
 // line is the waiters of a class.
-type line[K comparable] struct {
-	Class[K]
+type line struct {
+	Class
 
 	id       uint64
-	room     *room[K]
-	waiting  []*Waiter[K] // waiters that do not ask just now, in their order
-	asking   []*Waiter[K] // waiters that do
-	credit   int          // how many of them may ask now
-	later    int          // how many may ask when the answer to an asking waiter is there; it goes first if it is denied
-	at       time.Time    // no waiter asks before; zero: others make room, and it is not known when
-	attempts int          // denials since the latest grant or Wake
-	poll     time.Time    // when the first one asks at the latest; zero: not worked out yet
+	room     *room
+	waiting  []*Waiter // waiters that do not ask just now, in their order
+	asking   []*Waiter // waiters that do
+	credit   int       // how many of them may ask now
+	later    int       // how many may ask when the answer to an asking waiter is there; it goes first if it is denied
+	at       time.Time // no waiter asks before; zero: others make room, and it is not known when
+	attempts int       // denials since the latest grant or Wake
+	poll     time.Time // when the first one asks at the latest; zero: not worked out yet
 	timer    *time.Timer
 }
 
 // Waiter is a call that waits. It belongs to one goroutine.
-type Waiter[K comparable] struct {
+type Waiter struct {
 	arrived time.Time
 	number  uint64 // orders waiters that arrived at the same time
 	turn    chan struct{}
 
 	// The lock of the lines guards these fields.
-	in      []*line[K]
+	in      []*line
 	asks    bool
-	through *line[K] // the line in which its turn came
+	through *line // the line in which its turn came
 }
 
 // Turn returns a channel that receives when the waiter is to ask. The waiter then calls [Lines.Denied], or leaves.
-func (w *Waiter[K]) Turn() <-chan struct{} { return w.turn }
+func (w *Waiter) Turn() <-chan struct{} { return w.turn }
 
-func (w *Waiter[K]) before(other *Waiter[K]) bool {
+func (w *Waiter) before(other *Waiter) bool {
 	if w.arrived.Equal(other.arrived) {
 		return w.number < other.number
 	}
@@ -89,7 +97,7 @@ func (w *Waiter[K]) before(other *Waiter[K]) bool {
 
 // Behind returns the classes for which a call has to wait behind others of this process. If there are none, the call may
 // ask at once.
-func (l *Lines[K]) Behind(classes ...Class[K]) (behind []Class[K]) {
+func (l *Lines) Behind(classes ...Class) (behind []Class) {
 	if l.used.Load() == 0 {
 		return nil
 	}
@@ -105,11 +113,11 @@ func (l *Lines[K]) Behind(classes ...Class[K]) (behind []Class[K]) {
 }
 
 // Waiting returns how many keys have waiters.
-func (l *Lines[K]) Waiting() int { return int(l.used.Load()) }
+func (l *Lines) Waiting() int { return int(l.used.Load()) }
 
 // Join has a call that arrived at an instant wait for the classes that have denied it. It leaves with [Lines.Leave].
-func (l *Lines[K]) Join(arrived time.Time, lacks []Lack[K]) *Waiter[K] {
-	w := &Waiter[K]{arrived: arrived, turn: make(chan struct{}, 1)}
+func (l *Lines) Join(arrived time.Time, lacks []Lack) *Waiter {
+	w := &Waiter{arrived: arrived, turn: make(chan struct{}, 1)}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.joined++
@@ -127,7 +135,7 @@ func (l *Lines[K]) Join(arrived time.Time, lacks []Lack[K]) *Waiter[K] {
 }
 
 // Denied puts a waiter that has asked back into the lines of the classes that have denied it now.
-func (l *Lines[K]) Denied(w *Waiter[K], lacks []Lack[K]) {
+func (l *Lines) Denied(w *Waiter, lacks []Lack) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	left := l.take(w)
@@ -153,7 +161,7 @@ func (l *Lines[K]) Denied(w *Waiter[K], lacks []Lack[K]) {
 
 // Leave takes a waiter out of all lines, as if it had never been there. If it was granted its units, more returns how
 // many other waiters of a class may be granted theirs now; a nil more says that it was not granted.
-func (l *Lines[K]) Leave(w *Waiter[K], more func(Class[K]) int) {
+func (l *Lines) Leave(w *Waiter, more func(Class) int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	left := l.take(w)
@@ -173,7 +181,7 @@ func (l *Lines[K]) Leave(w *Waiter[K], more func(Class[K]) int) {
 
 // Wake has the first waiter of each line of a key ask, since the caller has just given units back. Its answer says for
 // how many others there is room. Wake does not block.
-func (l *Lines[K]) Wake(key K) {
+func (l *Lines) Wake(key LineKey) {
 	if l.used.Load() == 0 {
 		return
 	}
@@ -190,7 +198,7 @@ func (l *Lines[K]) Wake(key K) {
 }
 
 // WakeLine is [Lines.Wake] for one line, by the number that [Lines.Of] tells.
-func (l *Lines[K]) WakeLine(id uint64) {
+func (l *Lines) WakeLine(id uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if n := l.byID[id]; n != nil {
@@ -200,7 +208,7 @@ func (l *Lines[K]) WakeLine(id uint64) {
 }
 
 // Of returns the number of the line of a class in which a waiter stands, or 0, and whether it is the first there.
-func (l *Lines[K]) Of(w *Waiter[K], lineClass Class[K]) (id uint64, first bool) {
+func (l *Lines) Of(w *Waiter, lineClass Class) (id uint64, first bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, n := range w.in {
@@ -212,7 +220,7 @@ func (l *Lines[K]) Of(w *Waiter[K], lineClass Class[K]) (id uint64, first bool) 
 }
 
 // Len returns how many waiters are in a line, by its number.
-func (l *Lines[K]) Len(id uint64) int {
+func (l *Lines) Len(id uint64) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if n := l.byID[id]; n != nil {
@@ -222,7 +230,7 @@ func (l *Lines[K]) Len(id uint64) int {
 }
 
 // take takes a waiter out of its lines, and returns them.
-func (l *Lines[K]) take(w *Waiter[K]) (left []*line[K]) {
+func (l *Lines) take(w *Waiter) (left []*line) {
 	left = w.in
 	for _, n := range left {
 		n.remove(w)
@@ -235,22 +243,22 @@ func (l *Lines[K]) take(w *Waiter[K]) (left []*line[K]) {
 }
 
 // proceed gives turns to the waiters that may ask now, in the rooms of some lines, and forgets lines without waiters.
-func (l *Lines[K]) proceed(of []*line[K]) {
+func (l *Lines) proceed(of []*line) {
 	for i, n := range of {
-		if !slices.ContainsFunc(of[:i], func(earlier *line[K]) bool { return earlier.room == n.room }) {
+		if !slices.ContainsFunc(of[:i], func(earlier *line) bool { return earlier.room == n.room }) {
 			n.room.proceed(l)
 		}
 	}
 }
 
 // proceed gives turns to the waiters that may ask now, the oldest first.
-func (r *room[K]) proceed(l *Lines[K]) {
+func (r *room) proceed(l *Lines) {
 	now := time.Now()
 	for _, n := range r.lines {
 		n.credit = min(n.credit, len(n.waiting))
 	}
 	for {
-		var next *line[K]
+		var next *line
 		for _, n := range r.lines {
 			if n.ready(now) && (next == nil || n.waiting[0].before(next.waiting[0])) && !r.blocks(n.Class, n.waiting[0], now) {
 				next = n
@@ -261,7 +269,7 @@ func (r *room[K]) proceed(l *Lines[K]) {
 		}
 		next.ask()
 	}
-	r.lines = slices.DeleteFunc(r.lines, func(n *line[K]) bool {
+	r.lines = slices.DeleteFunc(r.lines, func(n *line) bool {
 		if n.arm(l, now); n.empty() {
 			delete(l.byID, n.id)
 		}
@@ -276,14 +284,14 @@ func (r *room[K]) proceed(l *Lines[K]) {
 // blocks reports whether a class has to wait for the first waiter of another line. A waiter that has been overtaken for
 // its Patience blocks all classes with an equal or lower Ceiling, except waiters before it in the order. w is nil for a
 // call that has just arrived.
-func (r *room[K]) blocks(c Class[K], w *Waiter[K], now time.Time) bool {
-	return slices.ContainsFunc(r.lines, func(n *line[K]) bool {
+func (r *room) blocks(c Class, w *Waiter, now time.Time) bool {
+	return slices.ContainsFunc(r.lines, func(n *line) bool {
 		first := n.first()
 		return n.Class != c && first != nil && n.Ceiling >= c.Ceiling && now.Sub(first.arrived) >= Patience && (w == nil || first.before(w))
 	})
 }
 
-func (r *room[K]) find(c Class[K]) *line[K] {
+func (r *room) find(c Class) *line {
 	for _, n := range r.lines {
 		if n.Class == c {
 			return n
@@ -293,31 +301,31 @@ func (r *room[K]) find(c Class[K]) *line[K] {
 }
 
 // lineOf returns the line of a class, which may be new.
-func (l *Lines[K]) lineOf(c Class[K]) *line[K] {
+func (l *Lines) lineOf(c Class) *line {
 	r := l.rooms[c.Key]
 	if r == nil {
-		r = &room[K]{key: c.Key}
+		r = &room{key: c.Key}
 		l.rooms[c.Key] = r
 		l.used.Store(int64(len(l.rooms)))
 	}
 	n := r.find(c)
 	if n == nil {
 		l.opened++
-		n = &line[K]{Class: c, id: l.opened, room: r}
+		n = &line{Class: c, id: l.opened, room: r}
 		r.lines, l.byID[n.id] = append(r.lines, n), n
 	}
 	return n
 }
 
-func (n *line[K]) empty() bool { return len(n.waiting)+len(n.asking) == 0 }
+func (n *line) empty() bool { return len(n.waiting)+len(n.asking) == 0 }
 
 // ready reports whether a waiter of the line may ask now, unless another line blocks it.
-func (n *line[K]) ready(now time.Time) bool {
+func (n *line) ready(now time.Time) bool {
 	return n.credit > 0 && len(n.waiting) > 0 && !now.Before(n.at)
 }
 
 // first returns the waiter that arrived first, or nil.
-func (n *line[K]) first() (first *Waiter[K]) {
+func (n *line) first() (first *Waiter) {
 	if len(n.waiting) > 0 {
 		first = n.waiting[0]
 	}
@@ -330,18 +338,18 @@ func (n *line[K]) first() (first *Waiter[K]) {
 }
 
 // notBefore notes when the class can be granted at the earliest.
-func (n *line[K]) notBefore(at time.Time) {
+func (n *line) notBefore(at time.Time) {
 	if !at.IsZero() {
 		n.at, n.credit, n.poll = at, max(n.credit, 1), time.Time{}
 	}
 }
 
 // put puts a waiter into the line, in its order.
-func (n *line[K]) put(w *Waiter[K]) {
+func (n *line) put(w *Waiter) {
 	if slices.Contains(w.in, n) {
 		return
 	}
-	place, _ := slices.BinarySearchFunc(n.waiting, w, func(a, b *Waiter[K]) int {
+	place, _ := slices.BinarySearchFunc(n.waiting, w, func(a, b *Waiter) int {
 		if a.before(b) {
 			return -1
 		}
@@ -352,8 +360,8 @@ func (n *line[K]) put(w *Waiter[K]) {
 }
 
 // remove takes a waiter out of the line.
-func (n *line[K]) remove(w *Waiter[K]) {
-	is := func(other *Waiter[K]) bool { return other == w }
+func (n *line) remove(w *Waiter) {
+	is := func(other *Waiter) bool { return other == w }
 	if w.asks {
 		n.asking = slices.DeleteFunc(n.asking, is)
 	} else if place := slices.IndexFunc(n.waiting, is); place == 0 {
@@ -365,7 +373,7 @@ func (n *line[K]) remove(w *Waiter[K]) {
 }
 
 // woken lets the first of the line ask. Its answer says how many more may.
-func (n *line[K]) woken() {
+func (n *line) woken() {
 	n.later = 1
 	if !n.at.IsZero() {
 		n.at = time.Now()
@@ -376,10 +384,10 @@ func (n *line[K]) woken() {
 }
 
 // settle lets as many waiters ask as the latest answer allows.
-func (n *line[K]) settle() { n.credit, n.later = max(n.credit, n.later), 0 }
+func (n *line) settle() { n.credit, n.later = max(n.credit, n.later), 0 }
 
 // ask has the first waiter of the line ask.
-func (n *line[K]) ask() {
+func (n *line) ask() {
 	w := n.waiting[0]
 	for _, other := range w.in {
 		other.remove(w)
@@ -392,7 +400,7 @@ func (n *line[K]) ask() {
 
 // arm sets the timer to when the first of the line asks at the latest, or stops it. While a waiter asks, its answer
 // decides when.
-func (n *line[K]) arm(l *Lines[K], now time.Time) {
+func (n *line) arm(l *Lines, now time.Time) {
 	if len(n.waiting) == 0 || len(n.asking) > 0 {
 		n.poll = time.Time{}
 		if n.timer != nil {
@@ -414,7 +422,7 @@ func (n *line[K]) arm(l *Lines[K], now time.Time) {
 }
 
 // due has the first of a line ask, in case there is room that the lines were not told of.
-func (l *Lines[K]) due(n *line[K]) {
+func (l *Lines) due(n *line) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n.poll = time.Time{}

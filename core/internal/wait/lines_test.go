@@ -13,31 +13,34 @@ import (
 	"github.com/weir-go/ratelimit/core/internal/wait"
 )
 
-type class = wait.Class[string]
+type class = wait.Class
+
+// key returns the key of lines.
+func key(name string) wait.LineKey { return wait.LineKey{Key: name} }
 
 // keys are the keys of a store, with how many units of each are used.
 type keys struct {
-	lines *wait.Lines[string]
+	lines *wait.Lines
 	trip  time.Duration // of a call
 
 	mu      sync.Mutex
-	used    map[string]int
+	used    map[wait.LineKey]int
 	changed time.Time // when something was given back, or somebody left
 }
 
 func newKeys(trip time.Duration) *keys {
-	return &keys{lines: wait.NewLines[string](func(int) time.Duration { return 100 * time.Millisecond }), trip: trip, used: map[string]int{}}
+	return &keys{lines: wait.NewLines(func(int) time.Duration { return 100 * time.Millisecond }), trip: trip, used: map[wait.LineKey]int{}}
 }
 
 // ask takes units of all classes, or says which are lacking.
-func (k *keys) ask(want []class) (lacks []wait.Lack[string]) {
+func (k *keys) ask(want []class) (lacks []wait.Lack) {
 	time.Sleep(k.trip / 2)
 	defer time.Sleep(k.trip / 2)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, c := range want {
 		if k.used[c.Key]+c.Cost > c.Ceiling {
-			lacks = append(lacks, wait.Lack[string]{Class: c})
+			lacks = append(lacks, wait.Lack{Class: c})
 		}
 	}
 	for _, c := range want {
@@ -69,9 +72,9 @@ func (k *keys) giveBack(want []class) {
 // wait waits for units of all classes until given up, and reports whether it has them.
 func (k *keys) wait(want []class, givenUp <-chan struct{}) bool {
 	arrived := time.Now()
-	var lacks []wait.Lack[string]
+	var lacks []wait.Lack
 	for _, c := range k.lines.Behind(want...) {
-		lacks = append(lacks, wait.Lack[string]{Class: c})
+		lacks = append(lacks, wait.Lack{Class: c})
 	}
 	if lacks == nil {
 		if lacks = k.ask(want); lacks == nil {
@@ -112,8 +115,8 @@ func anyLines(t *rapid.T) {
 	var all []*one
 	var mu sync.Mutex
 	var group sync.WaitGroup
-	draw := func(key string) class {
-		return class{key, rapid.SampledFrom([]int{4, 4, 2}).Draw(t, "ceiling"), rapid.SampledFrom([]int{1, 1, 2}).Draw(t, "cost")}
+	draw := func(name string) class {
+		return class{key(name), rapid.SampledFrom([]int{4, 4, 2}).Draw(t, "ceiling"), rapid.SampledFrom([]int{1, 1, 2}).Draw(t, "cost")}
 	}
 	quiet := func(t *rapid.T) {
 		time.Sleep(3 * k.trip)
@@ -209,8 +212,8 @@ func anyLines(t *rapid.T) {
 func TestPollsAreNotPutOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newKeys(0)
-		one := []class{{"a", 1, 1}}
-		k.used["a"] = 1
+		one := []class{{key("a"), 1, 1}}
+		k.used[key("a")] = 1
 		began := time.Now()
 		served := make(chan time.Duration, 1)
 		go func() {
@@ -219,7 +222,7 @@ func TestPollsAreNotPutOff(t *testing.T) {
 		}()
 		time.Sleep(time.Millisecond)
 		k.mu.Lock()
-		k.used["a"] = 0 // as another process would
+		k.used[key("a")] = 0 // as another process would
 		k.mu.Unlock()
 		never := make(chan struct{})
 		for range 50 {
@@ -237,8 +240,8 @@ func TestPollsAreNotPutOff(t *testing.T) {
 func BenchmarkJoinAndLeave(b *testing.B) {
 	for _, n := range []int{1, 1000, 10_000} {
 		b.Run(strconv.Itoa(n), func(b *testing.B) {
-			l := wait.NewLines[string](func(int) time.Duration { return time.Hour })
-			lack := []wait.Lack[string]{{Class: class{"a", 1, 1}}}
+			l := wait.NewLines(func(int) time.Duration { return time.Hour })
+			lack := []wait.Lack{{Class: class{key("a"), 1, 1}}}
 			for range n {
 				l.Join(time.Now(), lack)
 			}

@@ -19,18 +19,17 @@ const (
 	renewalsInFlight = 4
 )
 
-// PlacesConfig has the functions that renew places and give them back. T identifies the places of a check for the caller, to
-// renew them and to give them back.
-type PlacesConfig[T any] struct {
+// PlacesConfig has the functions that renew places and give them back.
+type PlacesConfig struct {
 	// Renew renews the leases of places, and sets the answers that it knows: see [LeasesConfig].
-	Renew func(ctx context.Context, list []*Place[T], answers []Renewal) error
+	Renew func(ctx context.Context, list []*Place, answers []Renewal) error
 	// GiveBack gives back places that have lost their [Hold]. It does not wait for the store.
-	GiveBack func(*Place[T])
+	GiveBack func(*Place)
 	// Held is called when the lease of places has begun, with their units, and when they are given back, with as many
 	// units below 0, how long they were held, and why they had been lost before, if they had. It may panic.
-	Held func(p *Place[T], units int, elapsed time.Duration, lost error)
+	Held func(p *Place, units int, elapsed time.Duration, lost error)
 	// Lost is called when places are lost, before that is logged. It must not panic.
-	Lost func(*Place[T])
+	Lost func(*Place)
 	// Renewed is called after each Renew. It may panic.
 	Renewed func(RenewalReport)
 	// Logger returns the logger for failures. It may panic, and so may the logger.
@@ -38,23 +37,23 @@ type PlacesConfig[T any] struct {
 }
 
 // Places are the places that a process holds. They are made by [NewPlaces], and may be used by many goroutines at once.
-type Places[T any] struct {
-	PlacesConfig[T]
+type Places struct {
+	PlacesConfig
 
 	// Times are how long places have lately been held.
 	Times HeldTimes
 
-	leases          *Leases[*Place[T]]
+	leases          *Leases
 	lost, forgotten call.Warning
 }
 
 // NewPlaces returns Places without a place. All fields of config are needed.
-func NewPlaces[T any](config PlacesConfig[T]) *Places[T] {
-	l := &Places[T]{PlacesConfig: config}
-	l.leases = NewLeases(LeasesConfig[*Place[T]]{
+func NewPlaces(config PlacesConfig) *Places {
+	l := &Places{PlacesConfig: config}
+	l.leases = NewLeases(LeasesConfig{
 		Renew: l.renew,
 		Most:  mostRenewed, InFlight: renewalsInFlight,
-		Lost: func(p *Place[T], reason error) {
+		Lost: func(p *Place, reason error) {
 			l.Lost(p)
 			l.tellLost(p, reason)
 		},
@@ -64,27 +63,30 @@ func NewPlaces[T any](config PlacesConfig[T]) *Places[T] {
 }
 
 // Close ends all leases. It waits up to a second for renewals that are in flight.
-func (l *Places[T]) Close() { l.leases.Close() }
+func (l *Places) Close() { l.leases.Close() }
 
 // Place is the state of the places of one check.
-type Place[T any] struct {
-	// Of is the caller's value.
-	Of T
-	// Spec is the limit, and Units is how many places there are.
+type Place struct {
+	// Key and Spec are those of the check, and Units is how many places there are.
+	Key   string
 	Spec  *exact.Spec
 	Units int
 	// Shadow says that the places are those of a shadow check. They are neither counted nor reported.
 	Shadow bool
+	// Receipt is for the store, to renew the places and to give them back.
+	Receipt call.Receipt
+	// Token is greater than those of all earlier holders.
+	Token uint64
 
-	lease Lease[*Place[T]]
+	lease Lease
 	began time.Time
-	of    weak.Pointer[Hold[T]] // nil once the caller cannot give the places back any more
-	ended atomic.Bool           // they were given back, or are about to be
+	of    weak.Pointer[Hold] // nil once the caller cannot give the places back any more
+	ended atomic.Bool        // they were given back, or are about to be
 }
 
 // renew renews the leases of places, and gives forgotten ones back.
-func (l *Places[T]) renew(ctx context.Context, list []*Place[T], answers []Renewal) error {
-	kept := make([]*Place[T], 0, len(list))
+func (l *Places) renew(ctx context.Context, list []*Place, answers []Renewal) error {
+	kept := make([]*Place, 0, len(list))
 	at := make([]int, 0, len(list))
 	for i, p := range list {
 		if p.of.Value() == nil { // the caller has forgotten it
@@ -109,7 +111,7 @@ func (l *Places[T]) renew(ctx context.Context, list []*Place[T], answers []Renew
 var errForgotten = errors.New("core: a permit was forgotten without Release, and its places are given back")
 
 // giveBackForgotten gives back places with a [Hold] that has become unreachable.
-func (l *Places[T]) giveBackForgotten(p *Place[T]) {
+func (l *Places) giveBackForgotten(p *Place) {
 	if p.ended.Swap(true) {
 		return // they were given back just now
 	}
@@ -119,7 +121,7 @@ func (l *Places[T]) giveBackForgotten(p *Place[T]) {
 }
 
 // noteEnd notes that places are given back, and why they had been lost before, if they had.
-func (l *Places[T]) noteEnd(p *Place[T], lost error) {
+func (l *Places) noteEnd(p *Place, lost error) {
 	elapsed := time.Since(p.began)
 	l.Times.Note(p.Spec, elapsed)
 	l.tellHeld(p, -p.Units, elapsed, lost)
@@ -127,7 +129,7 @@ func (l *Places[T]) noteEnd(p *Place[T], lost error) {
 
 // tellHeld calls the hook for places. If it panics, that is contained: it may run on a goroutine that renews the leases
 // of others, or serves waiters.
-func (l *Places[T]) tellHeld(p *Place[T], units int, elapsed time.Duration, lost error) {
+func (l *Places) tellHeld(p *Place, units int, elapsed time.Duration, lost error) {
 	if p.Shadow {
 		return
 	}
@@ -136,7 +138,7 @@ func (l *Places[T]) tellHeld(p *Place[T], units int, elapsed time.Duration, lost
 }
 
 // tellLost logs that places were lost before they were given back. When the store is down, all of them are.
-func (l *Places[T]) tellLost(p *Place[T], reason error) {
+func (l *Places) tellLost(p *Place, reason error) {
 	if !p.ended.Load() { // else they were forgotten, which was logged
 		l.warn(&l.lost, p, "core: a place was lost before it was given back", slog.Any("error", reason))
 	}
@@ -144,7 +146,7 @@ func (l *Places[T]) tellLost(p *Place[T], reason error) {
 
 // warn logs something about places, once in a while. A logger that panics does not keep the leases of others from
 // being renewed.
-func (l *Places[T]) warn(w *call.Warning, p *Place[T], message string, more ...any) {
+func (l *Places) warn(w *call.Warning, p *Place, message string, more ...any) {
 	defer func() { _ = recover() }()
 	w.Log(l.Logger(), message, append(more, slog.String("limit", p.Spec.String()))...)
 }

@@ -27,9 +27,9 @@ type toldOfPlaces struct {
 	lost      error
 }
 
-// placeStore is what renews places and gives them back, as a test wants it. What a place is of is its number.
+// placeStore is what renews places and gives them back, as a test wants it. How many places there are is their number.
 type placeStore struct {
-	*Places[int]
+	*Places
 
 	renew func(numbers []int, answers []Renewal) error // nil: all are held
 
@@ -43,11 +43,11 @@ type placeStore struct {
 
 func newPlaceStore() *placeStore {
 	s := new(placeStore)
-	s.Places = NewPlaces(PlacesConfig[int]{
-		Renew: func(_ context.Context, list []*Place[int], answers []Renewal) error {
+	s.Places = NewPlaces(PlacesConfig{
+		Renew: func(_ context.Context, list []*Place, answers []Renewal) error {
 			numbers := make([]int, len(list))
 			for i, p := range list {
-				numbers[i], answers[i] = p.Of, Held
+				numbers[i], answers[i] = p.Units, Held
 			}
 			s.mu.Lock()
 			defer s.mu.Unlock()
@@ -57,21 +57,21 @@ func newPlaceStore() *placeStore {
 			}
 			return nil
 		},
-		GiveBack: func(p *Place[int]) {
+		GiveBack: func(p *Place) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			s.givenBack = append(s.givenBack, p.Of)
+			s.givenBack = append(s.givenBack, p.Units)
 		},
-		Held: func(p *Place[int], units int, elapsed time.Duration, lost error) {
+		Held: func(p *Place, units int, elapsed time.Duration, lost error) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			s.told = append(s.told, toldOfPlaces{p.Of, units, elapsed, lost})
+			s.told = append(s.told, toldOfPlaces{p.Units, units, elapsed, lost})
 			panic("a hook")
 		},
-		Lost: func(p *Place[int]) {
+		Lost: func(p *Place) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			s.lost = append(s.lost, p.Of)
+			s.lost = append(s.lost, p.Units)
 		},
 		Renewed: func(RenewalReport) { panic("a hook") },
 		Logger:  func() *slog.Logger { return slog.New(slog.NewTextHandler(&s.log, nil)) },
@@ -80,10 +80,10 @@ func newPlaceStore() *placeStore {
 }
 
 // hold takes some places, each with its number.
-func (s *placeStore) hold(numbers ...int) *Hold[int] {
+func (s *placeStore) hold(numbers ...int) *Hold {
 	h := s.Hold()
 	for _, number := range numbers {
-		h.Add(number, placeLimit, number, number < 0, time.Now(), time.Now()) // a shadow's number is below 0
+		h.Add(&Place{Spec: placeLimit, Units: number, Shadow: number < 0}, time.Now(), time.Now()) // a shadow's number is below 0
 	}
 	h.Begin()
 	return h
@@ -108,7 +108,7 @@ func TestLeaseCountsFromTheRequest(t *testing.T) {
 		asked := time.Now()
 		time.Sleep(time.Second)
 		h := s.Hold()
-		h.Add(1, placeLimit, 1, false, asked, time.Now())
+		h.Add(&Place{Spec: placeLimit, Units: 1}, asked, time.Now())
 		h.Begin()
 		ctx := h.Context(t.Context())
 		time.Sleep(placeLength - placeLength/100 - time.Second - 1)
@@ -141,7 +141,7 @@ func TestEndIsOnce(t *testing.T) {
 		time.Sleep(time.Second)
 		h.End()
 		h.End()
-		(*Hold[int])(nil).End()
+		(*Hold)(nil).End()
 		if want := []toldOfPlaces{{2, 2, 0, nil}, {3, 3, 0, nil}, {2, -2, time.Second, nil}, {3, -3, time.Second, nil}}; !slices.Equal(s.told, want) {
 			t.Errorf("told %v, want %v", s.told, want)
 		}
@@ -223,16 +223,16 @@ func TestAnswersAreThoseOfTheirPlaces(t *testing.T) {
 			return nil
 		}
 		h := s.hold(1, 2)
-		forgotten := &Place[int]{Of: 3, Spec: placeLimit, Units: 1, began: time.Now()}
+		forgotten := &Place{Spec: placeLimit, Units: 3, began: time.Now()}
 		answers := make([]Renewal, 3)
-		if err := s.Places.renew(t.Context(), []*Place[int]{h.places[0], forgotten, h.places[1]}, answers); err != nil {
+		if err := s.Places.renew(t.Context(), []*Place{h.places[0], forgotten, h.places[1]}, answers); err != nil {
 			t.Error(err)
 		}
 		if want := []Renewal{Held, NotHeld, NotHeld}; !slices.Equal(answers, want) || !slices.Equal(s.renewed, []int{1, 2}) || !slices.Equal(s.givenBack, []int{3}) {
 			t.Errorf("%v are renewed and %v given back, with the answers %v, want %v", s.renewed, s.givenBack, answers, want)
 		}
 		s.renew = nil
-		if err := s.Places.renew(t.Context(), []*Place[int]{forgotten, h.places[0], h.places[1]}, answers); err != nil || len(s.givenBack) != 1 {
+		if err := s.Places.renew(t.Context(), []*Place{forgotten, h.places[0], h.places[1]}, answers); err != nil || len(s.givenBack) != 1 {
 			t.Errorf("given back is %v, %v", s.givenBack, err)
 		}
 		if want := []Renewal{NotHeld, Held, Held}; !slices.Equal(answers, want) {

@@ -5,21 +5,47 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/weir-go/ratelimit/core/internal/exact"
 )
+
+// QueueKey identifies a queue of waiters. Those under several plans of one name have a queue for each, and so have those that
+// heed a hold-back.
+type QueueKey struct {
+	Key   string
+	Limit *exact.Spec
+	Heeds bool
+}
+
+// Request is a waiter's request for units.
+type Request struct {
+	QueueKey
+
+	Cost  int
+	Older int   // units wanted by older waiters of other processes
+	Far   bool  // other processes have further waiters that are older than this one
+	Cause error // of the deadline that bounds the wait, or nil
+}
+
+// together reports whether two requests of one queue may be made in one Ask.
+func (q *Request) together(other *Request) bool { return (q.Cost == 0) == (other.Cost == 0) }
+
+// alike reports whether an answer about a request of a queue holds for another one.
+func (q *Request) alike(other *Request) bool { return q.Cost == other.Cost }
 
 // Queues are the queues of all keys. They are made by [NewQueues] and may be used by many goroutines at
 // once. A key has a goroutine while it has waiters.
-type Queues[K comparable, Q, G, D any] struct {
-	QueueConfig[K, Q, G, D]
+type Queues struct {
+	QueueConfig
 
 	mu    sync.Mutex
-	byKey map[K]*queue[K, Q, G, D]
+	byKey map[QueueKey]*queue
 	keys  atomic.Int64 // how many there are; read without the lock, to see that there are none
 }
 
 // NewQueues returns empty queues.
-func NewQueues[K comparable, Q, G, D any](config QueueConfig[K, Q, G, D]) *Queues[K, Q, G, D] {
-	return &Queues[K, Q, G, D]{QueueConfig: config, byKey: make(map[K]*queue[K, Q, G, D])}
+func NewQueues(config QueueConfig) *Queues {
+	return &Queues{QueueConfig: config, byKey: make(map[QueueKey]*queue)}
 }
 
 // Wait makes a request when it is the waiter's turn, and returns the grant, or the error of a waiter
@@ -28,17 +54,16 @@ func NewQueues[K comparable, Q, G, D any](config QueueConfig[K, Q, G, D]) *Queue
 // Wait returns when ctx ends, and when Closed is closed. It also returns at until, unless a request of the queue is in
 // flight or due just then: the answer decides. A grant to a waiter that has left is
 // given back.
-func (s *Queues[K, Q, G, D]) Wait(ctx context.Context, key K, q Q, until time.Time) (G, error) {
-	w := &queued[Q, G]{request: q, until: until, came: time.Now(), place: absent, told: make(chan outcome[G], 1)}
+func (s *Queues) Wait(ctx context.Context, q Request, until time.Time) (Grant, error) {
+	w := &queued{request: q, until: until, came: time.Now(), place: absent, told: make(chan outcome, 1)}
 	for {
-		queue := s.queueOf(key)
+		queue := s.queueOf(q.QueueKey)
 		joined, first, err := queue.join(w)
 		switch {
 		case !joined:
 			continue // the last waiter has just left it
 		case err != nil:
-			var none G
-			return none, err
+			return nil, err
 		case first:
 			queue.askAlone(ctx, w)
 		}
@@ -48,25 +73,25 @@ func (s *Queues[K, Q, G, D]) Wait(ctx context.Context, key K, q Q, until time.Ti
 
 // Try is Wait without waiting for room. It makes the request, unless that is known to be denied: behind
 // a waiter that has been denied, or before the next grant.
-func (s *Queues[K, Q, G, D]) Try(ctx context.Context, key K, q Q) (grant G, err error) {
-	w := &queued[Q, G]{request: q, until: time.Now()}
-	if queue := s.find(key); queue != nil {
+func (s *Queues) Try(ctx context.Context, q Request) (grant Grant, err error) {
+	w := &queued{request: q, until: time.Now()}
+	if queue := s.find(q.QueueKey); queue != nil {
 		if err := queue.denyAtOnce(w); err != nil {
 			return grant, err
 		}
 	}
-	answer := s.Ask(ctx, []Q{q})
+	answer := s.Ask(ctx, []Request{q})
 	switch {
 	case answer.Err != nil && ctx.Err() != nil:
-		return grant, s.GaveUp(ctx)
+		return nil, s.GaveUp(ctx)
 	case answer.Err != nil:
-		return grant, answer.Err
+		return nil, answer.Err
 	case len(answer.Grants) == 0:
-		return grant, s.Deny(q, answer.Latest, answer.Next, nil)
-	case s.Late(answer.Grants[0], w.until):
+		return nil, answer.Latest.Deny(&q, answer.Next)
+	case answer.Grants[0].Late(w.until):
 		s.Return(answer.Grants)
-		s.Wake(key)
-		return grant, s.Deny(q, answer.Latest, answer.Next, &answer.Grants[0])
+		s.Wake(q.QueueKey)
+		return nil, answer.Grants[0].Deny(&q)
 	}
 	return answer.Grants[0], nil
 }
@@ -75,7 +100,7 @@ func (s *Queues[K, Q, G, D]) Try(ctx context.Context, key K, q Q) (grant G, err 
 // answer did not count. If a request is in flight, it may have been decided before: a denial is then followed by another
 // request at once. Several Wakes may lead to one request. Wake does not block, and does nothing for a key without
 // waiters.
-func (s *Queues[K, Q, G, D]) Wake(key K) {
+func (s *Queues) Wake(key QueueKey) {
 	if q := s.find(key); q != nil {
 		q.mu.Lock()
 		defer q.mu.Unlock()
@@ -84,7 +109,7 @@ func (s *Queues[K, Q, G, D]) Wake(key K) {
 }
 
 // find returns the queue of a key, or nil.
-func (s *Queues[K, Q, G, D]) find(key K) *queue[K, Q, G, D] {
+func (s *Queues) find(key QueueKey) *queue {
 	if s.keys.Load() == 0 {
 		return nil
 	}
@@ -93,14 +118,14 @@ func (s *Queues[K, Q, G, D]) find(key K) *queue[K, Q, G, D] {
 	return s.byKey[key]
 }
 
-func (s *Queues[K, Q, G, D]) queueOf(key K) *queue[K, Q, G, D] {
+func (s *Queues) queueOf(key QueueKey) *queue {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	q := s.byKey[key]
 	if q == nil {
-		q = &queue[K, Q, G, D]{Queues: s, key: key, changed: make(chan struct{}, 1)}
-		q.bounded.less = func(a, b *queued[Q, G]) bool { return a.until.Before(b.until) }
-		q.bounded.moved = func(w *queued[Q, G], place int) { w.place = place }
+		q = &queue{Queues: s, key: key, changed: make(chan struct{}, 1)}
+		q.bounded.less = func(a, b *queued) bool { return a.until.Before(b.until) }
+		q.bounded.moved = func(w *queued, place int) { w.place = place }
 		s.byKey[key] = q
 		s.keys.Store(int64(len(s.byKey)))
 	}
@@ -108,7 +133,7 @@ func (s *Queues[K, Q, G, D]) queueOf(key K) *queue[K, Q, G, D] {
 }
 
 // forget forgets a queue that has no waiters any more.
-func (s *Queues[K, Q, G, D]) forget(q *queue[K, Q, G, D]) {
+func (s *Queues) forget(q *queue) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.byKey[q.key] == q {
@@ -118,43 +143,43 @@ func (s *Queues[K, Q, G, D]) forget(q *queue[K, Q, G, D]) {
 }
 
 // Len returns how many keys have waiters.
-func (s *Queues[K, Q, G, D]) Len() int {
+func (s *Queues) Len() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.byKey)
 }
 
 // queue holds the waiters of one key, first come, first served.
-type queue[K comparable, Q, G, D any] struct {
-	*Queues[K, Q, G, D]
+type queue struct {
+	*Queues
 
-	key     K
+	key     QueueKey
 	changed chan struct{} // another waiter is first, or there may be room
 
 	mu          sync.Mutex
-	first, last *queued[Q, G]
-	bounded     indexed[*queued[Q, G]] // the waiters that have a bound, the soonest first
-	asking      bool                   // a worker, or the first waiter, makes the requests
-	gone        bool                   // it has been forgotten
+	first, last *queued
+	bounded     indexed[*queued] // the waiters that have a bound, the soonest first
+	asking      bool             // a worker, or the first waiter, makes the requests
+	gone        bool             // it has been forgotten
 
-	latest D
-	next   time.Time     // no request is granted before
-	again  time.Time     // but one is made; zero: none is
-	about  *queued[Q, G] // next is about its request; nil: about none
-	alike  bool          // next is about equal requests alone, otherwise about all that go together
-	full   bool          // see Answer
-	woken  bool          // there may be room since the latest request was made
+	latest Denial    // of the latest answer; nil: there was none
+	next   time.Time // no request is granted before
+	again  time.Time // but one is made; zero: none is
+	about  *queued   // next is about its request; nil: about none
+	alike  bool      // next is about equal requests alone, otherwise about all that go together
+	full   bool      // see Answer
+	woken  bool      // there may be room since the latest request was made
 	// ahead is the sum of the times that the waiters take, in microseconds. fresh is the first waiter that came while
 	// next was not known, so that it was not known either whether it comes too late.
 	ahead int64
-	fresh *queued[Q, G]
+	fresh *queued
 
-	standing standing[Q, G]
+	standing standing
 }
 
 // join puts a waiter at the end of the queue, unless it is known that its grant would come too late.
 // It reports whether the queue still exists, and whether the waiter makes its request itself.
-func (q *queue[K, Q, G, D]) join(w *queued[Q, G]) (joined, first bool, err error) {
+func (q *queue) join(w *queued) (joined, first bool, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.gone {
@@ -179,7 +204,7 @@ func (q *queue[K, Q, G, D]) join(w *queued[Q, G]) (joined, first bool, err error
 }
 
 // due returns when the next request is made. q is locked.
-func (q *queue[K, Q, G, D]) due() time.Time {
+func (q *queue) due() time.Time {
 	if !q.again.IsZero() && q.again.Before(q.next) {
 		return q.again
 	}
@@ -187,30 +212,30 @@ func (q *queue[K, Q, G, D]) due() time.Time {
 }
 
 // known reports whether it is known that nothing is granted just now. q is locked.
-func (q *queue[K, Q, G, D]) known() bool { return time.Until(q.next) > 0 }
+func (q *queue) known() bool { return time.Until(q.next) > 0 }
 
 // denial returns an error if it is known that a new waiter's grant would come too late. q is locked.
-func (q *queue[K, Q, G, D]) denial(w *queued[Q, G]) error {
+func (q *queue) denial(w *queued) error {
 	if at := q.earliest(q.ahead, w); q.known() && w.late(at) {
-		return q.Deny(w.request, q.latest, at, nil)
+		return q.latest.Deny(&w.request, at)
 	}
 	return nil
 }
 
 // denyAtOnce returns an error if the request of a Try would overtake a waiter that has been denied, or
 // is known to come too soon.
-func (q *queue[K, Q, G, D]) denyAtOnce(w *queued[Q, G]) error {
+func (q *queue) denyAtOnce(w *queued) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.first != nil && q.first == q.about && q.alike {
-		return q.Deny(w.request, q.latest, q.earliest(q.ahead, w), nil)
+		return q.latest.Deny(&w.request, q.earliest(q.ahead, w))
 	}
 	return q.denial(w)
 }
 
 // earliest returns when a request can be granted at the earliest, as far as is known. ahead is the sum of the times that
 // the waiters before it take. q is locked.
-func (q *queue[K, Q, G, D]) earliest(ahead int64, w *queued[Q, G]) time.Time {
+func (q *queue) earliest(ahead int64, w *queued) time.Time {
 	if q.first == nil || !q.full {
 		return q.next
 	}
@@ -223,12 +248,12 @@ func (q *queue[K, Q, G, D]) earliest(ahead int64, w *queued[Q, G]) time.Time {
 const longest = 365 * 24 * time.Hour
 
 // takes returns Takes of a waiter's request, in microseconds.
-func (q *queue[K, Q, G, D]) takes(w *queued[Q, G]) int64 {
-	return min(q.Takes(w.request), longest).Microseconds()
+func (q *queue) takes(w *queued) int64 {
+	return min(q.Takes(&w.request), longest).Microseconds()
 }
 
 // push puts a waiter at the end. q is locked.
-func (q *queue[K, Q, G, D]) push(w *queued[Q, G]) {
+func (q *queue) push(w *queued) {
 	w.waits, w.previous = true, q.last
 	if q.last == nil {
 		q.first = w
@@ -243,7 +268,7 @@ func (q *queue[K, Q, G, D]) push(w *queued[Q, G]) {
 }
 
 // remove takes a waiter out of the queue. q is locked.
-func (q *queue[K, Q, G, D]) remove(w *queued[Q, G]) {
+func (q *queue) remove(w *queued) {
 	if w.previous == nil {
 		q.first = w.behind
 	} else {
@@ -268,22 +293,22 @@ func (q *queue[K, Q, G, D]) remove(w *queued[Q, G]) {
 }
 
 // headChanged forgets next if it is about other requests than the first waiter's. q is locked.
-func (q *queue[K, Q, G, D]) headChanged() {
+func (q *queue) headChanged() {
 	if q.first == nil || q.about == nil {
 		return
 	}
-	same := q.Together
+	same := q.about.request.together
 	if q.alike {
-		same = q.Alike
+		same = q.about.request.alike
 	}
-	if !same(q.about.request, q.first.request) {
+	if !same(&q.first.request) {
 		q.next = time.Time{}
 	}
 }
 
 // roomMade has the first waiter asked for at once, and again after the answer to a request that is in flight. q is
 // locked.
-func (q *queue[K, Q, G, D]) roomMade() {
+func (q *queue) roomMade() {
 	if q.first == nil {
 		return
 	}
@@ -292,7 +317,7 @@ func (q *queue[K, Q, G, D]) roomMade() {
 }
 
 // wake tells the worker that next has changed. q is locked.
-func (q *queue[K, Q, G, D]) wake() {
+func (q *queue) wake() {
 	select {
 	case q.changed <- struct{}{}:
 	default:

@@ -6,47 +6,56 @@ import (
 )
 
 // QueueConfig has the functions that make requests. All fields are needed, except Closed and ErrClosed.
-//
-// K is a key, Q a waiter's request, G a grant, and D a denial: the part of an answer about requests that were not
-// granted.
-type QueueConfig[K comparable, Q, G, D any] struct {
+type QueueConfig struct {
 	// Ask makes requests in order, until one of them is not granted, and returns the answer. It
 	// returns when ctx ends.
-	Ask func(ctx context.Context, requests []Q) Answer[G, D]
+	Ask func(ctx context.Context, requests []Request) Answer
 	// Return gives back grants that no waiter takes, the last one first. It does not block. The caller of
 	// [NewQueues] calls Wake when that is done.
-	Return func(grants []G)
-	// Together reports whether two requests of one queue may be made in one Ask. Alike reports
-	// whether they are equal, so that an answer about one holds for the other.
-	Together, Alike func(a, b Q) bool
-	// Fits reports whether a grant is one for a request.
-	Fits func(g G, q Q) bool
-	// Late reports whether a grant comes too late for a waiter that waits until then. It goes to
-	// another one.
-	Late func(g G, until time.Time) bool
+	Return func(grants []Grant)
 	// Takes returns the least time until a request fits after another one has left no room.
-	Takes func(Q) time.Duration
-	// Deny returns the error of a waiter with a request that cannot be granted before an instant, by the latest answer.
-	// The instant is the zero time if it is not known. g is the grant that comes too late, if there is one.
-	Deny func(q Q, latest D, at time.Time, g *G) error
+	Takes func(*Request) time.Duration
 	// GaveUp returns the error of a waiter with a context that has ended.
 	GaveUp func(ctx context.Context) error
 	// Most is how many requests an Ask has at most.
 	Most int
 	// Rank returns the rank of a queue among those of other processes. Nil, or a nil rank, is no order over processes.
-	Rank func(key K) Rank[Q]
+	Rank func(key QueueKey) Rank
 	// Closed ends all waits when it is closed, with the error of ErrClosed. Nil ends none.
 	Closed <-chan struct{}
 	// ErrClosed is the error of waits that Closed has ended.
 	ErrClosed error
 }
 
+// Grant is the units that a request was granted.
+type Grant interface {
+	// Units returns how many units they are. A grant is for any request of as many.
+	Units() int
+	// Late reports whether the grant comes too late for a waiter that waits until then. It goes to another one.
+	Late(until time.Time) bool
+	// Deny returns the error of a waiter for which the grant comes too late.
+	Deny(*Request) error
+}
+
+// Denial is the part of an answer about requests that were not granted.
+type Denial interface {
+	// Deny returns the error of a waiter with a request that cannot be granted before an instant. The instant is the zero
+	// time if it is not known.
+	Deny(q *Request, at time.Time) error
+}
+
+// unanswered is the denial of requests while there was no answer but an error.
+type unanswered struct{ err error }
+
+// Deny implements [Denial].
+func (u unanswered) Deny(*Request, time.Time) error { return u.err }
+
 // Answer is the answer to the requests of one Ask.
-type Answer[G, D any] struct {
+type Answer struct {
 	// Grants are for the first requests, in their order.
-	Grants []G
-	// Latest is the denial of the others, or the numbers for the next request.
-	Latest D
+	Grants []Grant
+	// Latest is the denial of the others, or of the next request. It is not nil unless there is an Err.
+	Latest Denial
 	// Next is when the next request can be granted at the earliest, and so when to ask again. The zero
 	// time is at once.
 	Next time.Time

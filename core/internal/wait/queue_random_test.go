@@ -17,6 +17,7 @@ type bucket struct {
 	capacity int
 	drip     time.Duration // one unit drains in this
 	trip     time.Duration // there and back
+	due      time.Duration // how long after its grant a unit may be used
 
 	mu      sync.Mutex
 	level   time.Duration // in what it takes to drain
@@ -37,14 +38,22 @@ type ask struct {
 type unit struct {
 	cost  int
 	taken bool
+	due   time.Duration // from now
 }
 
-type want struct{ cost int }
+func (u *unit) Units() int                { return u.cost }
+func (u *unit) Late(until time.Time) bool { return u.due > 0 && until.Before(time.Now().Add(u.due)) }
+func (u *unit) Deny(*Request) error       { return &denied{} }
 
 // denied is the error of a waiter whose grant would come too late.
 type denied struct{ at time.Time }
 
 func (d *denied) Error() string { return "too late" }
+
+func (d *denied) Deny(_ *Request, at time.Time) error { return &denied{at} }
+
+// want returns a request for some units of the only key.
+func want(cost int) Request { return Request{QueueKey: QueueKey{Key: "key"}, Cost: cost} }
 
 func (b *bucket) drain() {
 	now := time.Now()
@@ -63,7 +72,7 @@ func (b *bucket) take(cost int) (wait time.Duration) {
 	return 0
 }
 
-func (b *bucket) ask(ctx context.Context, requests []want) (a Answer[*unit, time.Duration]) {
+func (b *bucket) ask(ctx context.Context, requests []Request) (a Answer) {
 	select {
 	case <-time.After(b.trip / 2):
 	case <-ctx.Done():
@@ -78,12 +87,13 @@ func (b *bucket) ask(ctx context.Context, requests []want) (a Answer[*unit, time
 	}
 	var wait time.Duration
 	for _, q := range requests {
-		if wait = b.take(q.cost); wait > 0 {
+		if wait = b.take(q.Cost); wait > 0 {
 			break
 		}
-		b.granted += q.cost
-		a.Grants = append(a.Grants, &unit{cost: q.cost})
+		b.granted += q.Cost
+		a.Grants = append(a.Grants, &unit{cost: q.Cost, due: b.due})
 	}
+	a.Latest = new(denied)
 	b.asked = append(b.asked, ask{time.Now(), len(requests), len(a.Grants)})
 	left := time.Duration(b.capacity)*b.drip - b.level
 	switch {
@@ -97,38 +107,33 @@ func (b *bucket) ask(ctx context.Context, requests []want) (a Answer[*unit, time
 	case <-time.After(b.trip / 2):
 	case <-ctx.Done():
 		for _, g := range a.Grants {
-			defer b.giveBack([]*unit{g})
+			defer b.giveBack([]Grant{g})
 		}
-		a = Answer[*unit, time.Duration]{Err: ctx.Err()}
+		a = Answer{Err: ctx.Err()}
 	}
 	b.mu.Lock()
 	return a
 }
 
-func (b *bucket) giveBack(grants []*unit) {
+func (b *bucket) giveBack(grants []Grant) {
 	time.AfterFunc(b.trip/2, func() {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		b.drain()
 		for _, g := range grants {
-			b.level = max(0, b.level-time.Duration(g.cost)*b.drip)
-			b.granted -= g.cost
+			b.level = max(0, b.level-time.Duration(g.Units())*b.drip)
+			b.granted -= g.Units()
 		}
 	})
 }
 
-func (b *bucket) queues(most int) *Queues[string, want, *unit, time.Duration] {
-	return NewQueues(QueueConfig[string, want, *unit, time.Duration]{
-		Ask:      b.ask,
-		Return:   b.giveBack,
-		Together: func(a, c want) bool { return true },
-		Alike:    func(a, c want) bool { return a == c },
-		Fits:     func(g *unit, q want) bool { return g.cost == q.cost },
-		Late:     func(*unit, time.Time) bool { return false },
-		Takes:    func(q want) time.Duration { return time.Duration(q.cost) * b.drip },
-		Deny:     func(_ want, _ time.Duration, at time.Time, _ **unit) error { return &denied{at} },
-		GaveUp:   func(ctx context.Context) error { return ctx.Err() },
-		Most:     most,
+func (b *bucket) queues(most int) *Queues {
+	return NewQueues(QueueConfig{
+		Ask:    b.ask,
+		Return: b.giveBack,
+		Takes:  func(q *Request) time.Duration { return time.Duration(q.Cost) * b.drip },
+		GaveUp: func(ctx context.Context) error { return ctx.Err() },
+		Most:   most,
 	})
 }
 
@@ -140,7 +145,7 @@ type person struct {
 
 	done  bool
 	went  time.Time
-	grant *unit
+	grant Grant
 	err   error
 }
 
@@ -180,7 +185,7 @@ func anyWaiters(t *rapid.T) {
 			people = append(people, p)
 			group.Go(func() {
 				defer cancel()
-				grant, err := queues.Wait(ctx, "key", want{p.cost}, p.until)
+				grant, err := queues.Wait(ctx, want(p.cost), p.until)
 				mu.Lock()
 				defer mu.Unlock()
 				p.done, p.went, p.grant, p.err = true, time.Now(), grant, err
@@ -228,10 +233,11 @@ func anyWaiters(t *rapid.T) {
 		p.check(t, b, i)
 		if p.err == nil {
 			held += p.cost
-			if p.grant.cost != p.cost || p.grant.taken {
-				t.Errorf("waiter %d has %+v, and wanted %d", i, p.grant, p.cost)
+			grant := p.grant.(*unit) //nolint:forcetypeassert // a bucket grants nothing else
+			if grant.cost != p.cost || grant.taken {
+				t.Errorf("waiter %d has %+v, and wanted %d", i, grant, p.cost)
 			}
-			p.grant.taken = true
+			grant.taken = true
 		}
 	}
 	if held != b.granted {

@@ -12,15 +12,14 @@ import (
 // A grant that comes too late for its waiter is given back.
 func TestGrantThatComesTooLateIsGivenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := &bucket{capacity: 10, drip: time.Hour, trip: time.Second, last: time.Now()}
+		b := &bucket{capacity: 10, drip: time.Hour, trip: time.Second, due: time.Minute, last: time.Now()}
 		queues := b.queues(1000)
-		queues.Late = func(_ *unit, until time.Time) bool { return until.Before(time.Now().Add(time.Minute)) }
 		wait := func(d time.Duration) error {
-			_, err := queues.Wait(t.Context(), "key", want{1}, time.Now().Add(d))
+			_, err := queues.Wait(t.Context(), want(1), time.Now().Add(d))
 			return err
 		}
 		try := func() error {
-			_, err := queues.Try(t.Context(), "key", want{1})
+			_, err := queues.Try(t.Context(), want(1))
 			return err
 		}
 		var late *denied
@@ -54,11 +53,11 @@ func TestForgottenQueueIsNotJoined(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &bucket{capacity: 10, drip: time.Hour, last: time.Now()}
 		queues := b.queues(1000)
-		forgotten := queues.queueOf("key")
-		if _, err := queues.Wait(t.Context(), "key", want{1}, time.Time{}); err != nil {
+		forgotten := queues.queueOf(QueueKey{Key: "key"})
+		if _, err := queues.Wait(t.Context(), want(1), time.Time{}); err != nil {
 			t.Fatal(err)
 		}
-		w := &queued[want, *unit]{place: absent, told: make(chan outcome[*unit], 1)}
+		w := &queued{place: absent, told: make(chan outcome, 1)}
 		if joined, _, _ := forgotten.join(w); joined {
 			t.Error("joined a queue that has been forgotten")
 		}
@@ -72,9 +71,9 @@ func TestEverybodyEndsBehindOneWhoIsNeverGranted(t *testing.T) {
 		b := &bucket{capacity: 1, drip: 10 * time.Second, trip: time.Second, last: time.Now()}
 		queues := b.queues(1000)
 		ask := queues.Ask
-		queues.Ask = func(ctx context.Context, requests []want) Answer[*unit, time.Duration] {
+		queues.Ask = func(ctx context.Context, requests []Request) Answer {
 			a := ask(ctx, requests)
-			a.Never = a.Err == nil && len(a.Grants) < len(requests) && requests[len(a.Grants)].cost > b.capacity
+			a.Never = a.Err == nil && len(a.Grants) < len(requests) && requests[len(a.Grants)].Cost > b.capacity
 			return a
 		}
 		ended := make(chan error, 20)
@@ -83,7 +82,7 @@ func TestEverybodyEndsBehindOneWhoIsNeverGranted(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			go func() {
-				_, err := queues.Wait(ctx, "key", want{1 + i%2}, time.Time{})
+				_, err := queues.Wait(ctx, want(1+i%2), time.Time{})
 				ended <- err
 				if i == 1 {
 					never <- err
@@ -105,7 +104,7 @@ func TestEverybodyEndsBehindOneWhoIsNeverGranted(t *testing.T) {
 
 // asks are the waits of a test. Each ends with an error or nil.
 type asks struct {
-	queues *Queues[string, want, *unit, time.Duration]
+	queues *Queues
 	errs   []chan error
 }
 
@@ -113,9 +112,9 @@ func (a *asks) wait(ctx context.Context, cost int) {
 	ended := make(chan error, 1)
 	a.errs = append(a.errs, ended)
 	go func() {
-		grant, err := a.queues.Wait(ctx, "key", want{cost}, time.Time{})
-		if err == nil && grant.cost != cost {
-			err = fmt.Errorf("granted %d, wanted %d", grant.cost, cost)
+		grant, err := a.queues.Wait(ctx, want(cost), time.Time{})
+		if err == nil && grant.Units() != cost {
+			err = fmt.Errorf("granted %d, wanted %d", grant.Units(), cost)
 		}
 		ended <- err
 	}()
@@ -214,7 +213,7 @@ func TestWhoWillBeTooLateIsToldAtOnce(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), 24*time.Hour)
 				defer cancel()
 				go func() {
-					if _, err := queues.Wait(ctx, "key", want{1}, until); i == 2 {
+					if _, err := queues.Wait(ctx, want(1), until); i == 2 {
 						ended <- err
 					}
 				}()
@@ -230,14 +229,14 @@ func TestWhoWillBeTooLateIsToldAtOnce(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			b := &bucket{capacity: 5, drip: time.Minute, level: 5 * time.Minute, trip: time.Second, last: time.Now()}
 			queues := b.queues(1000)
-			queues.Takes = func(want) time.Duration { return 0 } // as of a window
+			queues.Takes = func(*Request) time.Duration { return 0 } // as of a window
 			start := time.Now()
 			ended := make(chan error, 1)
 			for i, until := range []time.Time{{}, start.Add(2 * time.Minute)} {
 				ctx, cancel := context.WithTimeout(t.Context(), 24*time.Hour)
 				defer cancel()
 				go func() {
-					if _, err := queues.Wait(ctx, "key", want{1}, until); i == 1 {
+					if _, err := queues.Wait(ctx, want(1), until); i == 1 {
 						ended <- err
 					}
 				}()
@@ -261,7 +260,7 @@ func TestAnAnswerThatIsUnderWayDecides(t *testing.T) {
 		a := &asks{queues: b.queues(1000)}
 		start := time.Now()
 		a.wait(t.Context(), 1) // asked for by itself, for a second
-		_, err := a.queues.Wait(t.Context(), "key", want{1}, start.Add(1500*time.Millisecond))
+		_, err := a.queues.Wait(t.Context(), want(1), start.Add(1500*time.Millisecond))
 		if err != nil || time.Since(start) != 2*time.Second {
 			t.Errorf("told after %v: %v", time.Since(start), err)
 		}
@@ -278,7 +277,7 @@ func TestWhoDoesNotWaitDoesNotOvertake(t *testing.T) {
 		var late *denied
 		for _, at := range []time.Duration{90 * time.Minute, 3*time.Hour + time.Millisecond, 3*time.Hour + time.Second/2} {
 			time.Sleep(at - time.Since(start))
-			if _, err := a.queues.Try(t.Context(), "key", want{1}); !errors.As(err, &late) {
+			if _, err := a.queues.Try(t.Context(), want(1)); !errors.As(err, &late) {
 				t.Errorf("a Try: %v after %v", err, at)
 			}
 		}

@@ -8,13 +8,13 @@ import (
 
 // askAlone makes the first waiter's request on its own goroutine: where there is room, no worker is
 // needed. If waiters are left then, a worker goes on.
-func (q *queue[K, Q, G, D]) askAlone(ctx context.Context, w *queued[Q, G]) {
-	answer := q.Ask(ctx, []Q{w.request})
+func (q *queue) askAlone(ctx context.Context, w *queued) {
+	answer := q.Ask(ctx, []Request{w.request})
 	q.mu.Lock()
 	if answer.Err != nil && ctx.Err() != nil {
 		answer.Err = q.GaveUp(ctx)
 	}
-	unused := q.answered([]*queued[Q, G]{w}, answer)
+	unused := q.answered([]*queued{w}, answer)
 	if q.first != nil {
 		go q.work()
 	} else {
@@ -27,7 +27,7 @@ func (q *queue[K, Q, G, D]) askAlone(ctx context.Context, w *queued[Q, G]) {
 }
 
 // work makes the waiters' requests until no waiter is left.
-func (q *queue[K, Q, G, D]) work() {
+func (q *queue) work() {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	q.mu.Lock()
@@ -42,7 +42,7 @@ func (q *queue[K, Q, G, D]) work() {
 }
 
 // askForAll makes the requests of all waiters. q is locked.
-func (q *queue[K, Q, G, D]) askForAll(timer *time.Timer) {
+func (q *queue) askForAll(timer *time.Timer) {
 	for q.first != nil {
 		wait := time.Until(q.due())
 		if q.stands(wait) {
@@ -67,7 +67,7 @@ func (q *queue[K, Q, G, D]) askForAll(timer *time.Timer) {
 }
 
 // rest waits for a time, or until something has changed. q is locked, but not during the rest.
-func (q *queue[K, Q, G, D]) rest(timer *time.Timer, wait time.Duration) {
+func (q *queue) rest(timer *time.Timer, wait time.Duration) {
 	q.mu.Unlock()
 	timer.Reset(wait)
 	select {
@@ -78,17 +78,17 @@ func (q *queue[K, Q, G, D]) rest(timer *time.Timer, wait time.Duration) {
 }
 
 // end forgets the queue, which has no waiters any more. q is locked.
-func (q *queue[K, Q, G, D]) end() {
+func (q *queue) end() {
 	q.asking, q.gone = false, true
 	q.forget(q)
 }
 
 // group returns the first waiter, and the waiters behind it with requests that can be made together with its own. It
 // denies the requests of all other waiters that are overdue. q is locked.
-func (q *queue[K, Q, G, D]) group() []*queued[Q, G] {
+func (q *queue) group() []*queued {
 	q.woken = false
-	var group, overdue []*queued[Q, G]
-	for w := q.first; w != nil && len(group) < q.Most && q.Together(q.first.request, w.request) && (w == q.first || q.follows(w)); w = w.behind {
+	var group, overdue []*queued
+	for w := q.first; w != nil && len(group) < q.Most && q.first.request.together(&w.request) && (w == q.first || q.follows(w)); w = w.behind {
 		w.asked = true
 		group = append(group, w)
 	}
@@ -101,7 +101,7 @@ func (q *queue[K, Q, G, D]) group() []*queued[Q, G] {
 		if w.asked {
 			q.bounded.add(w)
 		} else {
-			q.tell(w, outcome[G]{err: q.Deny(w.request, q.latest, q.next, nil)})
+			q.tell(w, outcome{err: q.latest.Deny(&w.request, q.next)})
 		}
 	}
 	return group
@@ -110,7 +110,7 @@ func (q *queue[K, Q, G, D]) group() []*queued[Q, G] {
 // answered hands a group its answer, and returns the grants that no waiter takes. The grant of a waiter
 // that has left goes to one behind it with an equal request. A waiter without a grant waits on. q is
 // locked.
-func (q *queue[K, Q, G, D]) answered(group []*queued[Q, G], answer Answer[G, D]) (unused []G) {
+func (q *queue) answered(group []*queued, answer Answer) (unused []Grant) {
 	q.schedule(&answer)
 	unused = answer.Grants
 	blocked := false // a waiter without a grant is not overtaken
@@ -120,19 +120,19 @@ func (q *queue[K, Q, G, D]) answered(group []*queued[Q, G], answer Answer[G, D])
 			continue
 		}
 		if answer.Err != nil {
-			q.tell(w, outcome[G]{err: answer.Err})
+			q.tell(w, outcome{err: answer.Err})
 			continue
 		}
-		place := slices.IndexFunc(unused, func(g G) bool { return q.Fits(g, w.request) })
+		place := slices.IndexFunc(unused, func(g Grant) bool { return g.Units() == w.request.Cost })
 		blocked = blocked || place < 0
 		switch {
 		case blocked && w.overdue:
-			q.tell(w, outcome[G]{err: q.Deny(w.request, q.latest, q.next, nil)})
+			q.tell(w, outcome{err: q.latest.Deny(&w.request, q.next)})
 		case blocked:
-		case !w.until.IsZero() && q.Late(unused[place], w.until):
-			q.tell(w, outcome[G]{err: q.Deny(w.request, q.latest, q.next, &unused[place])})
+		case !w.until.IsZero() && unused[place].Late(w.until):
+			q.tell(w, outcome{err: unused[place].Deny(&w.request)})
 		default:
-			q.tell(w, outcome[G]{grant: unused[place]})
+			q.tell(w, outcome{grant: unused[place]})
 			if place == 0 { // as it nearly always is
 				unused = unused[1:]
 			} else {
@@ -147,7 +147,7 @@ func (q *queue[K, Q, G, D]) answered(group []*queued[Q, G], answer Answer[G, D])
 	if len(answer.Grants) < len(group) {
 		q.about, q.alike = group[len(answer.Grants)], true
 		if answer.Never && q.about.waits {
-			q.tell(q.about, outcome[G]{err: q.Deny(q.about.request, q.latest, q.next, nil)})
+			q.tell(q.about, outcome{err: q.latest.Deny(&q.about.request, q.next)})
 		}
 	}
 	q.headChanged()
@@ -156,9 +156,12 @@ func (q *queue[K, Q, G, D]) answered(group []*queued[Q, G], answer Answer[G, D])
 }
 
 // schedule keeps the parts of an answer about later requests: above all when to make the next one. q is locked.
-func (q *queue[K, Q, G, D]) schedule(answer *Answer[G, D]) {
+func (q *queue) schedule(answer *Answer) {
 	if answer.Err != nil {
 		q.next, q.again, q.full = time.Time{}, time.Time{}, false
+		if q.latest == nil {
+			q.latest = unanswered{answer.Err}
+		}
 		return
 	}
 	q.latest, q.next, q.again, q.full = answer.Latest, answer.Next, answer.Again, answer.Full
@@ -169,10 +172,10 @@ func (q *queue[K, Q, G, D]) schedule(answer *Answer[G, D]) {
 }
 
 // denyLate denies the requests that cannot be granted in time. q is locked.
-func (q *queue[K, Q, G, D]) denyLate() {
+func (q *queue) denyLate() {
 	for q.known() && q.first != nil && q.first.late(q.next) {
 		w := q.first
-		q.tell(w, outcome[G]{err: q.Deny(w.request, q.latest, q.next, nil)})
+		q.tell(w, outcome{err: q.latest.Deny(&w.request, q.next)})
 		q.headChanged()
 	}
 	if !q.known() {
@@ -180,7 +183,7 @@ func (q *queue[K, Q, G, D]) denyLate() {
 	}
 	for q.bounded.Len() > 0 && q.bounded.first().late(q.next) { // no waiter gets a grant before next
 		w := q.bounded.first()
-		q.tell(w, outcome[G]{err: q.Deny(w.request, q.latest, q.next, nil)})
+		q.tell(w, outcome{err: q.latest.Deny(&w.request, q.next)})
 	}
 	// The waiters that came while next was not known are looked at now, each of them once.
 	ahead := q.ahead
@@ -190,7 +193,7 @@ func (q *queue[K, Q, G, D]) denyLate() {
 	for w := q.fresh; w != nil; {
 		behind := w.behind
 		if at := q.earliest(ahead, w); w != q.first && w.late(at) {
-			q.tell(w, outcome[G]{err: q.Deny(w.request, q.latest, at, nil)})
+			q.tell(w, outcome{err: q.latest.Deny(&w.request, at)})
 		} else {
 			ahead += q.takes(w)
 		}

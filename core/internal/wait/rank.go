@@ -4,13 +4,13 @@ import "time"
 
 // Rank is the place of a queue's first waiter among the first waiters of other processes for the same key. One goroutine
 // uses it at a time.
-type Rank[Q any] interface {
+type Rank interface {
 	// Stand publishes the first waiter of the queue: its request, when it came, and when it asks next. It returns the
 	// first waiters of other processes. With calls set, those that came before it ask at once.
-	Stand(first Q, came, next time.Time, calls bool) []Other
+	Stand(first Request, came, next time.Time, calls bool) []Other
 	// Behind returns the request with room left for some units of others. far says that one of them came so long before
 	// that more of its process have, too: then the request is not granted at all, and only finds out when there is room.
-	Behind(q Q, units int, far bool) Q
+	Behind(q Request, units int, far bool) Request
 	// Leave tells the other processes that this queue has no waiter any more.
 	Leave()
 }
@@ -34,9 +34,9 @@ const (
 )
 
 // standing is the rank of the first waiter of a queue when it was last published.
-type standing[Q, G any] struct {
-	rank   Rank[Q] // nil: there is no order over processes
-	of     *queued[Q, G]
+type standing struct {
+	rank   Rank // nil: there is no order over processes
+	of     *queued
 	others []Other
 	at     time.Time
 	told   time.Time     // when the waiter was said to ask next
@@ -48,7 +48,7 @@ type standing[Q, G any] struct {
 
 // stands reports whether the first waiter has to be published: before a rest, unless the others know it, and before its
 // request. q is locked.
-func (q *queue[K, Q, G, D]) stands(wait time.Duration) bool {
+func (q *queue) stands(wait time.Duration) bool {
 	s := &q.standing
 	switch {
 	case s.rank == nil:
@@ -62,7 +62,7 @@ func (q *queue[K, Q, G, D]) stands(wait time.Duration) bool {
 }
 
 // tellOthers publishes the first waiter. q is locked, but not during the call of Stand.
-func (q *queue[K, Q, G, D]) tellOthers() {
+func (q *queue) tellOthers() {
 	s := &q.standing
 	w, due, older := q.first, q.due(), s.older
 	q.mu.Unlock()
@@ -90,13 +90,13 @@ func Before(others []Other, came time.Time) (units int, far bool) {
 }
 
 // before is Before for a waiter. q is locked.
-func (q *queue[K, Q, G, D]) before(w *queued[Q, G]) (units int, far bool) {
+func (q *queue) before(w *queued) (units int, far bool) {
 	return Before(q.standing.others, w.came)
 }
 
 // lead returns the part of a wait for the first waiter's request after which the worker publishes the waiter again,
 // shortly before the request. q is locked.
-func (q *queue[K, Q, G, D]) lead(wait time.Duration) time.Duration {
+func (q *queue) lead(wait time.Duration) time.Duration {
 	lead := min(q.standing.took, longestLead)
 	if q.standing.rank == nil || wait <= lead {
 		return wait
@@ -110,13 +110,13 @@ func (q *queue[K, Q, G, D]) lead(wait time.Duration) time.Duration {
 // lingers tells the other processes that the queue has no waiter any more, and reports whether it has one after all.
 // While waiters of other processes are known, a waiter that comes within a moment stands behind them, as if it had come
 // before the last one left. q is locked, but not meanwhile.
-func (q *queue[K, Q, G, D]) lingers(timer *time.Timer) bool {
+func (q *queue) lingers(timer *time.Timer) bool {
 	s := &q.standing
 	if s.rank == nil {
 		return false
 	}
 	contended := len(s.others) > 0
-	*s = standing[Q, G]{rank: s.rank}
+	*s = standing{rank: s.rank}
 	q.mu.Unlock()
 	s.rank.Leave()
 	q.mu.Lock()
@@ -135,14 +135,14 @@ func (q *queue[K, Q, G, D]) lingers(timer *time.Timer) bool {
 
 // follows reports whether a waiter may be asked for together with the first one: no other process has a much older one. q
 // is locked.
-func (q *queue[K, Q, G, D]) follows(w *queued[Q, G]) bool {
+func (q *queue) follows(w *queued) bool {
 	_, far := q.before(w)
 	return !far
 }
 
 // requests returns the requests of a group, each of which leaves room for the others that came before. q is locked.
-func (q *queue[K, Q, G, D]) requests(group []*queued[Q, G]) []Q {
-	requests := make([]Q, len(group))
+func (q *queue) requests(group []*queued) []Request {
+	requests := make([]Request, len(group))
 	for i, w := range group {
 		requests[i] = w.request
 		units, far := q.before(w)

@@ -7,7 +7,7 @@ import (
 
 // arm sets the timer to the next event that something has to be done about, or stops it. A renewal that is due waits
 // while all places are in flight. The lock is held.
-func (l *Leases[T]) arm() {
+func (l *Leases) arm() {
 	next := min(l.fresh.next(), l.deadlines.next())
 	if l.mayStart() {
 		next = min(next, l.renewals.next())
@@ -16,7 +16,7 @@ func (l *Leases[T]) arm() {
 }
 
 // setAlarm sets the timer to an instant, or stops it. The lock is held.
-func (l *Leases[T]) setAlarm(at time.Duration) {
+func (l *Leases) setAlarm(at time.Duration) {
 	l.alarm = at
 	switch {
 	case at == never && l.timer != nil:
@@ -30,10 +30,10 @@ func (l *Leases[T]) setAlarm(at time.Duration) {
 }
 
 // mayStart reports whether another Renew may begin. The lock is held.
-func (l *Leases[T]) mayStart() bool { return !l.starting && l.inFlight < l.InFlight }
+func (l *Leases) mayStart() bool { return !l.starting && l.inFlight < l.InFlight }
 
 // wake is the timer's function.
-func (l *Leases[T]) wake() {
+func (l *Leases) wake() {
 	l.mu.Lock()
 	if l.closed {
 		l.mu.Unlock()
@@ -49,7 +49,7 @@ func (l *Leases[T]) wake() {
 }
 
 // expire ends the leases that are no longer certain, and returns them. The lock is held.
-func (l *Leases[T]) expire(now time.Duration) (lost []finished[T]) {
+func (l *Leases) expire(now time.Duration) (lost []finished) {
 	l.promote(now)
 	for x := l.deadlines.first(now); x != nil; x = l.deadlines.first(now) {
 		lost = append(lost, l.finish(x, ErrExpired))
@@ -58,7 +58,7 @@ func (l *Leases[T]) expire(now time.Duration) (lost []finished[T]) {
 }
 
 // proceed begins a Renew if a lease is due, and sets the timer. The lock is held.
-func (l *Leases[T]) proceed(now time.Duration) {
+func (l *Leases) proceed(now time.Duration) {
 	if l.mayStart() && l.renewals.next() <= now {
 		l.starting = true
 		l.inFlight++
@@ -69,14 +69,14 @@ func (l *Leases[T]) proceed(now time.Duration) {
 }
 
 // renew renews the leases that are due, up to Most.
-func (l *Leases[T]) renew() {
+func (l *Leases) renew() {
 	defer l.leave()
-	batch, values, sent := l.take()
+	batch, places, sent := l.take()
 	if len(batch) == 0 {
 		return
 	}
 	answers := make([]Renewal, len(batch))
-	err := l.ask(values, answers)
+	err := l.ask(places, answers)
 	took := l.now() - sent
 	l.tell(l.apply(batch, answers, sent))
 	l.report(answers, took, err)
@@ -84,7 +84,7 @@ func (l *Leases[T]) renew() {
 
 // take takes the leases that are due, up to Most, and lets another goroutine take the rest. It returns them with the
 // time just before they are sent.
-func (l *Leases[T]) take() (batch []*Lease[T], values []T, sent time.Duration) {
+func (l *Leases) take() (batch []*Lease, places []*Place, sent time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.starting = false
@@ -98,28 +98,28 @@ func (l *Leases[T]) take() (batch []*Lease[T], values []T, sent time.Duration) {
 		if x.at[deadline] <= sent {
 			continue // it is lost, and the timer is about to say so
 		}
-		batch, values = append(batch, x), append(values, x.value)
+		batch, places = append(batch, x), append(places, x.of)
 	}
 	if len(batch) == 0 {
 		l.inFlight--
 	}
 	l.proceed(sent)
-	return batch, values, sent
+	return batch, places, sent
 }
 
 // ask calls Renew. If it panics, nothing is known.
-func (l *Leases[T]) ask(values []T, answers []Renewal) (err error) {
+func (l *Leases) ask(places []*Place, answers []Renewal) (err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			clear(answers)
 			err = fmt.Errorf("lease: Renew panicked: %v", cause)
 		}
 	}()
-	return l.Renew(l.closes, values, answers)
+	return l.Renew(l.closes, places, answers)
 }
 
 // apply handles the answers to a batch that was sent at an instant. It returns the leases that are lost.
-func (l *Leases[T]) apply(batch []*Lease[T], answers []Renewal, sent time.Duration) (lost []finished[T]) {
+func (l *Leases) apply(batch []*Lease, answers []Renewal, sent time.Duration) (lost []finished) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.now()
@@ -150,7 +150,7 @@ func pauseOf(length time.Duration, fraction float64) time.Duration {
 }
 
 // tell ends the contexts of leases that are lost, and then calls the hook for each.
-func (l *Leases[T]) tell(lost []finished[T]) {
+func (l *Leases) tell(lost []finished) {
 	for i := range lost {
 		contain(lost[i].cancel)
 	}
@@ -158,12 +158,12 @@ func (l *Leases[T]) tell(lost []finished[T]) {
 		return
 	}
 	for i := range lost {
-		contain(func() { l.Lost(lost[i].value, lost[i].reason) })
+		contain(func() { l.Lost(lost[i].of, lost[i].reason) })
 	}
 }
 
 // report calls the hook after a Renew.
-func (l *Leases[T]) report(answers []Renewal, took time.Duration, err error) {
+func (l *Leases) report(answers []Renewal, took time.Duration, err error) {
 	if l.Renewed == nil {
 		return
 	}
@@ -188,7 +188,7 @@ func contain(foreign func()) {
 }
 
 // leave counts a goroutine out.
-func (l *Leases[T]) leave() {
+func (l *Leases) leave() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.running--; l.running == 0 && l.stopped != nil {

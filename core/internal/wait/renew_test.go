@@ -37,7 +37,7 @@ func TestRenewedAThirdAfterTheLastWasSent(t *testing.T) {
 			return nil
 		}
 		time.Sleep(2 * time.Second)
-		x := s.leases.Begin(1, length, s.start) // its reply took two seconds
+		x := s.leases.Begin(&Place{Units: 1}, length, s.start) // its reply took two seconds
 		s.wait(3*third + 1)
 		if want := []time.Duration{third, 2 * third, 3 * third}; !slices.Equal(s.times(), want) {
 			t.Errorf("renewed at %v, want %v", s.times(), want)
@@ -102,7 +102,7 @@ func TestShortLeasesAreNotRetriedAllTheTime(t *testing.T) {
 		s.renew = func(context.Context, []int, []Renewal) error { return errLeaseDown }
 		s.leases.random = func() float64 { return 0.5 }
 		const short = 60 * time.Millisecond
-		s.leases.Begin(1, short, time.Now())
+		s.leases.Begin(&Place{Units: 1}, short, time.Now())
 		s.wait(time.Second)
 		// 1 ms early, and then every 10 ms and half of 5 ms more
 		want := []time.Duration{19 * time.Millisecond, 31500 * time.Microsecond, 44 * time.Millisecond, 56500 * time.Microsecond}
@@ -236,7 +236,7 @@ func TestCrowdIsSpread(t *testing.T) {
 // A goroutine that gets a processor late sends nothing for leases that are lost meanwhile.
 func TestNothingIsSentForWhatIsLost(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *leaseStore) {
-		s.leases.Begin(1, length, s.start.Add(-sure))
+		s.leases.Begin(&Place{Units: 1}, length, s.start.Add(-sure))
 		s.leases.inFlight, s.leases.running, s.leases.starting = 1, 1, true
 		s.leases.renew() // before the timer goes off
 		if len(s.times()) > 0 || len(s.all().lost) > 0 {
@@ -250,9 +250,9 @@ func TestNothingIsSentForWhatIsLost(t *testing.T) {
 // An answer that comes before the timer has had the time to go off is late all the same.
 func TestAnswerAtTheDeadlineIsLate(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *leaseStore) {
-		x := s.leases.Begin(1, length, s.start.Add(-sure))
+		x := s.leases.Begin(&Place{Units: 1}, length, s.start.Add(-sure))
 		s.leases.inFlight = 1
-		s.leases.tell(s.leases.apply([]*Lease[int]{x}, []Renewal{Held}, 0))
+		s.leases.tell(s.leases.apply([]*Lease{x}, []Renewal{Held}, 0))
 		s.wantLost(t, 0, 1, ErrExpired)
 	})
 }

@@ -15,32 +15,32 @@ const (
 const notScheduled = -1
 
 // schedule holds leases by the times of one event, the soonest first, in a heap.
-type schedule[T any] struct {
+type schedule struct {
 	of    event
-	items []item[T]
+	items []item
 }
 
 // item is a lease in a schedule, with the time of its event.
-type item[T any] struct {
+type item struct {
 	at    time.Duration
-	lease *Lease[T]
+	lease *Lease
 }
 
 // len returns how many leases are in the schedule.
-func (s *schedule[T]) len() int { return len(s.items) }
+func (s *schedule) len() int { return len(s.items) }
 
 // put adds a lease with its event at an instant, or moves a lease that is there.
-func (s *schedule[T]) put(lease *Lease[T], at time.Duration) {
+func (s *schedule) put(lease *Lease, at time.Duration) {
 	lease.at[s.of] = at
 	if lease.place[s.of] == notScheduled {
 		lease.place[s.of] = len(s.items)
-		s.items = append(s.items, item[T]{})
+		s.items = append(s.items, item{})
 	}
-	s.sift(item[T]{at, lease}, lease.place[s.of])
+	s.sift(item{at, lease}, lease.place[s.of])
 }
 
 // remove takes a lease out, if it is there.
-func (s *schedule[T]) remove(lease *Lease[T]) {
+func (s *schedule) remove(lease *Lease) {
 	place := lease.place[s.of]
 	if place == notScheduled {
 		return
@@ -48,7 +48,7 @@ func (s *schedule[T]) remove(lease *Lease[T]) {
 	lease.place[s.of] = notScheduled
 	last := len(s.items) - 1
 	moved := s.items[last]
-	s.items[last] = item[T]{}
+	s.items[last] = item{}
 	s.items = s.items[:last]
 	if place < last {
 		s.sift(moved, place)
@@ -56,7 +56,7 @@ func (s *schedule[T]) remove(lease *Lease[T]) {
 }
 
 // sift finds the place of an item, from a free place on.
-func (s *schedule[T]) sift(moved item[T], free int) {
+func (s *schedule) sift(moved item, free int) {
 	for free > 0 {
 		above := (free - 1) / 2
 		if s.items[above].at <= moved.at {
@@ -80,13 +80,13 @@ func (s *schedule[T]) sift(moved item[T], free int) {
 }
 
 // place puts an item in a place.
-func (s *schedule[T]) place(one item[T], place int) {
+func (s *schedule) place(one item, place int) {
 	s.items[place] = one
 	one.lease.place[s.of] = place
 }
 
 // next returns the instant of the first event, or never.
-func (s *schedule[T]) next() time.Duration {
+func (s *schedule) next() time.Duration {
 	if len(s.items) == 0 {
 		return never
 	}
@@ -94,7 +94,7 @@ func (s *schedule[T]) next() time.Duration {
 }
 
 // first returns the first lease with an event that has come, or nil.
-func (s *schedule[T]) first(now time.Duration) *Lease[T] {
+func (s *schedule) first(now time.Duration) *Lease {
 	if len(s.items) == 0 || s.items[0].at > now {
 		return nil
 	}
@@ -102,7 +102,7 @@ func (s *schedule[T]) first(now time.Duration) *Lease[T] {
 }
 
 // pop is first, and takes the lease out.
-func (s *schedule[T]) pop(now time.Duration) *Lease[T] {
+func (s *schedule) pop(now time.Duration) *Lease {
 	first := s.first(now)
 	if first != nil {
 		s.remove(first)

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/weir-go/ratelimit/core/internal/call"
 )
 
 // When a waiter leaves, those behind it move up by a turn each, and the last turn becomes free. No waiter
@@ -19,7 +21,7 @@ func TestAnyTurns(t *testing.T) {
 
 func anyTurns(t *rapid.T) {
 	const pace = 100 * time.Millisecond
-	var turns Turns[string, int]
+	var turns Turns
 	type one struct {
 		cancel context.CancelFunc
 		number int // of the turn at first
@@ -57,7 +59,8 @@ func anyTurns(t *rapid.T) {
 				all = append(all, o)
 				group.Go(func() {
 					freed := 0
-					got, went := turns.Wait(ctx, "key", due(number), number, func(last int) { freed = last })
+					turn, went := turns.Wait(ctx, TurnKey{Key: "key"}, due(number), call.Receipt{At: int64(number)}, func(last call.Receipt) { freed = int(last.At) })
+					got := int(turn.At)
 					if !went {
 						got = freed
 					}
@@ -139,9 +142,9 @@ func anyTurns(t *rapid.T) {
 func TestTurnInTheMomentOfLeaving(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for range 50 {
-			var turns Turns[string, int]
+			var turns Turns
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			if _, went := turns.Wait(ctx, "key", time.Now().Add(time.Second), 1, func(int) {}); !went {
+			if _, went := turns.Wait(ctx, TurnKey{Key: "key"}, time.Now().Add(time.Second), call.Receipt{}, func(call.Receipt) {}); !went {
 				t.Error("left, though the turn had come")
 			}
 			cancel()

@@ -7,6 +7,40 @@
 -- Returns what settle.lua does: for each place a 0, or a 1 if Redis refused, and then, in a line of its own, why it
 -- refused the first of these. A place that nobody holds, and a key of another type, are no errors.
 
+local call, try, KEYS, ARGV = redis.call, redis.pcall, KEYS, ARGV
+local results, refusal, first = {}, nil, 1
+local waited -- the keys for whose places somebody waits, if any
+
+while first <= #KEYS do
+  local key, last = KEYS[first], first
+  while KEYS[last + 1] == key and last - first < 999 do
+    last = last + 1
+  end
+  local gone, result
+  if last == first then
+    gone = try('ZREM', key, ARGV[first])
+  else
+    gone = try('ZREM', key, unpack(ARGV, first, last))
+  end
+  result = '0'
+  if type(gone) == 'table' then
+    if not string.find(gone.err, 'WRONGTYPE', 1, true) then
+      result, refusal = '1', refusal or gone.err
+    end
+  elseif gone > 0 then
+    local foremost = call('ZRANGE', key, '0', '0')[1]
+    if foremost and string.find(foremost, '^%d') then -- a waiter: its name begins with its first instant
+      waited = waited or {}
+      waited[#waited + 1] = key
+    end
+  end
+  for place = first, last do
+    results[place] = result
+  end
+  first = last + 1
+end
+
+if waited then -- the functions are made in here: without a waiter they would be more than half of the time
 -- A script makes its functions and tables anew in every call, and a call is
 -- short: they would be a third of its time. So a script is one piece, put together
 -- from files. Where a line begins with three dashes and a name, the file of that
@@ -63,8 +97,9 @@
 
 local call, try, format, tonumber, KEYS, ARGV = redis.call, redis.pcall, string.format, tonumber, KEYS, ARGV
 local largest = 9007199254740991
-local now -- in microseconds, once somebody waits for what is given back
-local uses_places = true
+  local clock = call('TIME')
+  local now = tonumber(ARGV[#KEYS + 1]) or clock[1] * 1000000 + clock[2]
+  local uses_places = true
 local holder -- of the check that was read last, if it takes places
 local present, instant -- now as text, and the token of whoever takes a place now if no clock has stepped back
 local told = {} -- what the caller is told of so many places, where one fits
@@ -245,36 +280,9 @@ if uses_places then
   end
 end
 
-
-local results, refusal, first = {}, nil, 1
-
-while first <= #KEYS do
-  local key, last = KEYS[first], first
-  while KEYS[last + 1] == key and last - first < 999 do
-    last = last + 1
+  for _, key in ipairs(waited) do
+    hand_over(key, in_use(key), largest)
   end
-  local gone, result
-  if last == first then
-    gone = try('ZREM', key, ARGV[first])
-  else
-    gone = try('ZREM', key, unpack(ARGV, first, last))
-  end
-  result = '0'
-  if type(gone) == 'table' then
-    if not string.find(gone.err, 'WRONGTYPE', 1, true) then
-      result, refusal = '1', refusal or gone.err
-    end
-  elseif gone > 0 and call('ZRANGE', key, '0', '0')[1] ~= '.' then
-    if not now then
-      local clock = call('TIME')
-      now = tonumber(ARGV[#KEYS + 1]) or clock[1] * 1000000 + clock[2]
-    end
-    given_back(key)
-  end
-  for place = first, last do
-    results[place] = result
-  end
-  first = last + 1
 end
 if refusal then
   results[#results] = results[#results] .. '\n' .. refusal

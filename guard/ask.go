@@ -1,0 +1,90 @@
+package guard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/weir-go/ratelimit/core"
+)
+
+// ask has the store decide about a call, and remembers a reservation.
+func (g *generation) ask(ctx context.Context, rc *requestContext, c *call) ([]core.Decision, error) {
+	if !c.Reserves() {
+		decisions, err := g.limiter.AllowAll(ctx, c.Checks...)
+		g.observe(c, decisions, err)
+		return decisions, err
+	}
+	v := rc.reserving()
+	v.asked = time.Now()
+	var decisions []core.Decision
+	var stored *core.Reservation
+	var err error
+	if longest := c.MaxWait.Longest; longest > 0 && c.TakesPlaces() {
+		stored, decisions, err = g.waitForPlaces(ctx, c, longest)
+		v.waited = time.Since(v.asked)
+		if stored != nil {
+			v.waited = stored.Waited()
+		}
+		v.asked = v.asked.Add(v.waited)
+	} else if stored, err = g.limiter.Reserve(ctx, c.Checks...); err == nil {
+		decisions = stored.Decisions()
+	}
+	if err != nil {
+		return nil, err
+	}
+	g.observe(c, decisions, nil)
+	if stored != nil {
+		v.stored = reservedBy(c, stored)
+	}
+	return decisions, nil
+}
+
+// askPlain has the store decide about the check of a request, and remembers a reservation.
+func (g *generation) askPlain(rc *requestContext, check core.Check, start time.Time) (core.Decision, error) {
+	switch {
+	case g.plain.counts:
+		return g.limiter.Allow(rc, check.Key, g.plain.quota)
+	case g.plain.terms[0].Settle == nil:
+		decisions, err := g.limiter.AllowAll(rc, check)
+		if err != nil {
+			return core.Decision{}, err
+		}
+		return decisions[0], nil
+	}
+	checks := []core.Check{check}
+	stored, err := g.limiter.Reserve(rc, checks...)
+	if err != nil {
+		return core.Decision{}, err
+	}
+	own := reserved{call: call{Checks: checks, Terms: g.plain.terms}, Reservation: stored, settles: true}
+	rc.reservation = &reservation{stored: own, asked: start}
+	return stored.Decisions()[0], nil
+}
+
+// hungUp reports whether the client has gone away. A deadline that passes is the
+// server's own.
+func hungUp(ctx context.Context) bool { return errors.Is(ctx.Err(), context.Canceled) }
+
+// givenUp returns the status for a request that has no time left to be decided about, after
+// an error: 499 if the client has gone away, 503 if its deadline has passed or the server is
+// shutting down, and otherwise 0. No mode of a policy lets such a request through.
+func givenUp(ctx context.Context, err error) int {
+	switch {
+	case hungUp(ctx):
+		return statusClientClosedRequest
+	case errors.Is(ctx.Err(), context.DeadlineExceeded), isEndedWait(err), core.FailureOf(err) == core.GivenUp:
+		return http.StatusServiceUnavailable
+	}
+	return 0
+}
+
+// timeUp returns an error that tells of the request's deadline, if that has passed.
+func timeUp(ctx context.Context, err error) error {
+	if ended := ctx.Err(); errors.Is(ended, context.DeadlineExceeded) && !errors.Is(err, ended) {
+		return fmt.Errorf("ratelimit: the deadline of the request has passed: %w (%w)", ended, err)
+	}
+	return err
+}

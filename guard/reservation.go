@@ -1,0 +1,229 @@
+package guard
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/guard/internal/writer"
+	"github.com/weir-go/ratelimit/internal/algorithm"
+)
+
+// reservation is what a Guard has to settle about a request.
+type reservation struct {
+	stored reserved      // by the store, whose outcomes come first
+	local  reserved      // by this process, about what the store has not answered
+	asked  time.Time     // when the store was
+	waited time.Duration // for places
+	places places
+	// outside are the checks that limiters in front have charged.
+	outside    []outsideCharge
+	settlement settlement
+	served     servedSoFar // nil: the handler is not watched
+	begun      func() bool // whether the response has begun
+}
+
+// settlement is how far a request is settled. That happens once, whoever asks for it.
+type settlement struct {
+	mu      sync.Mutex
+	settled bool
+	growth  sync.Mutex // while what is reserved grows, or its places are split off
+	closed  bool       // nothing grows any more; growth is locked to look
+	// waiting says that the handler has returned and left the answer to others. served is
+	// then what to settle by if nobody is seen to answer before the request ends.
+	waiting bool
+	served  Served
+	stop    func() bool // it no longer waits for the end of the request
+	leave   func()      // gives back the places when the request has been settled; nil: they are not waited for
+}
+
+// answered returns what to settle by, if the answer was waited for.
+func (s *settlement) answered() (served Served, waited bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.settled || !s.waiting {
+		return Served{}, false
+	}
+	s.settled = true
+	s.stop()
+	return s.served, true
+}
+
+// reserved is a call that was reserved in one place, the store or this process.
+type reserved struct {
+	call
+	*core.Reservation // nil: there was nothing to reserve
+
+	settles bool              // a policy says what was reserved has really cost
+	holds   bool              // there may be places to give back
+	places  *core.Reservation // what was split off; nil: nothing was
+}
+
+// reservedBy returns what a call has reserved.
+func reservedBy(c *call, r *core.Reservation) reserved {
+	return reserved{call: *c, Reservation: r, settles: c.Settles(), holds: r != nil && c.TakesPlaces()}
+}
+
+func (v *reserved) allowed() bool { return v.Reservation == nil || v.Allowed() }
+
+func (v *reserved) decisions() []core.Decision {
+	if v.Reservation == nil {
+		return nil
+	}
+	return v.Decisions()
+}
+
+// servedSoFar returns what has become of a request while its handler runs.
+type servedSoFar func() (*http.Request, Served)
+
+// outsideCharge is a check of a policy that a limiter in front has charged. The policy has a
+// say in what the request has really cost there.
+type outsideCharge struct {
+	by     *requestContext // of the limiter in front
+	index  int             // among its own outcomes
+	settle func(*http.Request, Served) int
+}
+
+// leastCosts are the least costs of a limiter's outcomes, as limiters further inside want
+// them. The zero value is none.
+type leastCosts struct {
+	mu sync.Mutex // a handler that has timed out may be served still
+	// costs are by outcome. Once the outcomes have been settled, they are what those have
+	// cost. Nil means that nothing was asked for.
+	costs   []int
+	settled bool
+}
+
+// settle raises what the outcomes have really cost to the least costs, and returns it.
+func (l *leastCosts) settle(outcomes []Outcome) []int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i, least := range l.costs {
+		if least > 0 { // strikes may be less
+			outcomes[i].Cost = max(outcomes[i].Cost, least)
+		}
+	}
+	costs := make([]int, len(outcomes))
+	for i := range outcomes {
+		costs[i] = outcomes[i].Cost
+	}
+	l.costs, l.settled = slices.Clone(costs), true
+	return costs
+}
+
+// reserves reports whether the check of an outcome, of so many, was reserved.
+func (v *reservation) reserves(index, outcomes int) bool {
+	return index < len(v.stored.Terms) || index >= outcomes-len(v.local.Terms)
+}
+
+// settles reports whether a policy says what was reserved has really cost.
+func (v *reservation) settles() bool { return v.stored.settles || v.local.settles }
+
+// watches reports whether there is something to do when the handler has returned.
+func (v *reservation) watches() bool {
+	return v.stored.settles || v.stored.holds || v.local.settles || v.local.holds || len(v.outside) > 0
+}
+
+// places are those that a request holds, until nobody uses them any more.
+type places struct {
+	permit *core.Permit
+	users  users
+}
+
+// users count who uses what a request holds: its handler, until that returns, and the connections that it has taken over,
+// until those are closed.
+type users struct {
+	count atomic.Int32
+	of    interface{ release() } // called once, when there are none any more
+}
+
+// begin counts the handler.
+func (u *users) begin(of interface{ release() }) {
+	u.of = of
+	u.count.Store(1)
+}
+
+// leave counts one less.
+func (u *users) leave() {
+	if u.count.Add(-1) == 0 {
+		u.of.release()
+	}
+}
+
+// takenOver wraps a connection that the handler takes over, and counts it.
+func (u *users) takenOver(connection net.Conn) net.Conn {
+	u.count.Add(1)
+	return writer.OnClose(connection, u.leave)
+}
+
+func (v *reservation) holdsPlaces() bool { return v.stored.holds || v.local.holds }
+
+// strikes reports whether the answer to a request may be a strike.
+func (v *reservation) strikes() bool { return v.stored.strikes() || v.local.strikes() }
+
+// mayStrike is strikes for a handler that may be reserving more on another goroutine.
+func (v *reservation) mayStrike() bool {
+	v.settlement.growth.Lock()
+	defer v.settlement.growth.Unlock()
+	return v.strikes()
+}
+
+func (v *reserved) strikes() bool {
+	for i := range v.Checks {
+		if algorithm.Bans(v.Checks[i].Limit) && v.Terms[i].Settle != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// handlerReturned is called when a handler that holds places has returned, and returns what to do when the request has been settled,
+// if that is not later. Places that are still in use are not settled with the others then. Beside a ban by response, those of a request
+// that is settled later are: else the next request would take the place before the strike is made.
+func (v *reservation) handlerReturned(later bool) (settled func()) {
+	if later && !v.strikes() || v.places.users.count.Load() > 1 {
+		v.split()
+	}
+	return v.places.users.leave
+}
+
+// release gives back the places, and does not wait for the answer. Those that were settled with the others are free already.
+func (v *reservation) release() {
+	v.split()
+	v.stored.release()
+	v.local.release()
+}
+
+// split keeps the places of a request from being given back when the others are settled, also while the handler lets what is
+// reserved grow.
+func (v *reservation) split() {
+	v.settlement.growth.Lock()
+	defer v.settlement.growth.Unlock()
+	v.stored.split()
+	v.local.split()
+}
+
+// split keeps the places of a call from being given back when the others are settled.
+func (v *reserved) split() {
+	if v.Reservation != nil && v.places == nil {
+		v.places = v.Split()
+	}
+}
+
+func (v *reserved) release() {
+	if v.places != nil {
+		_ = v.places.SettleBeside(nil, make([]int, len(v.Decisions()))...)
+	}
+}
+
+// observeSettled lets the fallback know the real cost of a request.
+func (g *generation) observeSettled(ctx context.Context, v *reservation, costs []int) {
+	if g.fallback != nil && v.stored.Reservation != nil {
+		g.fallback.ObserveSettled(ctx, v.stored.Reservation, v.stored.Checks, time.Since(v.asked), costs)
+	}
+}
