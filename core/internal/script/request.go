@@ -99,7 +99,7 @@ func (r *Request) SetChecks(groups [][]call.Check, times int, wantInstant bool, 
 	if first := &groups[0][0]; len(groups) == 1 && len(groups[0]) == 1 && isPlain(first) {
 		r.setPlain(first, times, wantInstant, clock, key)
 		return
-	} else if len(groups) == 1 && len(groups[0]) == 1 && times == 1 && books(first) {
+	} else if len(groups) == 1 && len(groups[0]) == 1 && times == 1 && first.Spec.Counted && books(first) {
 		r.setBooked(first, wantInstant, clock, key)
 		return
 	}
@@ -189,9 +189,9 @@ func Books(of exact.Algorithm) bool {
 	return of.Noted() && Checks(of) || of == exact.FixedWindow || of == exact.SlidingWindow
 }
 
-// books reports whether the script of the task [Book] knows such a check, which reserves.
+// books reports whether the script of the task [Book] knows such a check of a limit that counts, which reserves.
 func books(c *call.Check) bool {
-	return Books(c.Spec.Algorithm) && c.Spec.Counted && !c.Either && !c.OnDenial && c.Costs == nil && !c.Looks()
+	return Books(c.Spec.Algorithm) && !c.Either && !c.OnDenial && c.Costs == nil && !c.Looks()
 }
 
 // isPlain reports whether the script of the task [Check] knows such a check.
