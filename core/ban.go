@@ -146,6 +146,9 @@ func (l *Limiter) Ban(ctx context.Context, key string, ban Ban, d time.Duration,
 		return err
 	}
 	check := checkOf(key, ban.Limit(), 0)
+	if err := validate([]Check{check}); err != nil {
+		return err
+	}
 	return l.settle(ctx, []Settlement{{Check: check, BanFor: d, Reason: reason}})
 }
 

@@ -50,7 +50,7 @@ func (r *Reservation) SettleBeside(then func(error), costs ...int) error {
 	r.hold.End()
 	own := *r // the caller keeps r
 	r.ledger.settled = true
-	if !slices.ContainsFunc(s.list, Settlement.needed) {
+	if len(s.list) == 0 {
 		if then != nil {
 			then(nil)
 		}
@@ -137,9 +137,6 @@ func (b *besides) end() {
 // underWay returns for each check the channel of the settlement that gives units back to its key, or nil if there is none
 // at all.
 func (b *besides) underWay(checks []Check) (ends []chan struct{}) {
-	if b.giving.Load() == 0 {
-		return nil
-	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for i := range checks {
@@ -174,16 +171,19 @@ func (b *besides) drain() {
 	}
 }
 
-// decideSettled is decideLimited. If it denies while this limiter gives units back to one of the keys, it waits for the
-// settlement, and asks again.
+// decideSettled has the store decide a call. If it denies the call while this limiter gives units back to one of the keys,
+// decideSettled waits for the settlement, and asks again.
 func (l *Limiter) decideSettled(ctx context.Context, checks []Check, decisions []Decision, receipts []Receipt, waiters []*call.Waiter) error {
-	ends := l.besides.underWay(checks)
+	var ends []chan struct{}
+	if l.besides.giving.Load() > 0 {
+		ends = l.besides.underWay(checks)
+	}
 	if ends == nil {
-		return decideLimited(ctx, l.decider, checks, decisions, receipts, waiters)
+		return decide(ctx, l.decider, checks, decisions, receipts, waiters)
 	}
 	strikes := slices.ContainsFunc(checks, func(c Check) bool { return c.Mode == OnDenial }) // a denial would charge these: wait first
 	if !strikes {
-		if err := decideLimited(ctx, l.decider, checks, decisions, receipts, waiters); err != nil || passed(checks, decisions) {
+		if err := decide(ctx, l.decider, checks, decisions, receipts, waiters); err != nil || passed(checks, decisions) {
 			return err
 		}
 	}
@@ -204,5 +204,5 @@ func (l *Limiter) decideSettled(ctx context.Context, checks []Check, decisions [
 	if !strikes && !waited {
 		return nil
 	}
-	return decideLimited(ctx, l.decider, checks, decisions, receipts, waiters)
+	return decide(ctx, l.decider, checks, decisions, receipts, waiters)
 }

@@ -16,14 +16,15 @@ type ownStore struct{ call.Store }
 type inside struct {
 	call.Call
 
-	of     *Call        // the call it belongs to: a copy of that call makes its own
-	holder exact.Holder // the holder of places; the zero Holder takes none
+	of     *Call         // the call it belongs to: a copy of that call makes its own
+	alone  [1]*call.Call // a list of the Call
+	holder exact.Holder  // the holder of places; the zero Holder takes none
 }
 
 // Decide has calls decided, and writes the answers. If that panics, nothing of these calls is used again.
 func (s *ownStore) Decide(ctx context.Context, calls []Call) (answered int, err error) {
 	first := calls[0].takeInside()
-	own := first.Alone()
+	own := first.alone[:]
 	for i := range calls[1:] {
 		own = append(own, &calls[i+1].takeInside().Call)
 	}
@@ -74,13 +75,14 @@ func (c *Call) takeInside() *inside {
 	made := c.inside
 	if c.inside = nil; made == nil || made.of != c {
 		made = &inside{of: c}
+		made.alone[0] = &made.Call
 	}
-	made.holder = exact.Holder{}
+	made.holder, made.Settled = exact.Holder{}, c.Receipts != nil
 	made.Set(len(c.Checks), func(i int, own *call.Check) {
 		check := &c.Checks[i]
 		own.Key, own.Spec, own.Units, own.Undelayed, own.Condition = check.Key, check.spec(), check.Units(), check.Undelayed, check.Mode == Condition
 		own.OnDenial = check.Mode == OnDenial
-		own.Headroom, own.Or = check.Headroom, check.Or
+		own.Headroom, own.Or, own.Settled = check.Headroom, check.Or, made.Settled
 		if check.ReserveFor > 0 || !own.Spec.Counted {
 			made.setHolder(own, check)
 		}
@@ -88,9 +90,6 @@ func (c *Call) takeInside() *inside {
 			own.Waiter = c.waiters[i]
 		}
 	})
-	if c.Receipts != nil {
-		made.MaySettle()
-	}
 	if c.Times > 1 && len(made.Groups) == 1 && !call.Meet(made.Groups) && !call.Alone(made.Groups[0]) { // else one is granted for certain
 		made.Times = c.Times
 	}
@@ -113,21 +112,19 @@ func (made *inside) setHolder(own *call.Check, check *Check) {
 
 // write writes the answers to a call that has been decided.
 func (c *Call) write(decided *call.Call) {
-	if len(c.Checks) == 1 && c.Receipts == nil && decided.Times <= 1 {
-		c.writeLone(&decided.Checks[0])
-		return
-	}
-	if c.Granted = decided.Granted; decided.Times <= 1 && decided.Passed() {
-		c.Granted = 1
-	}
+	passed := true
 	for _, group := range decided.Groups {
 		pass, peek := true, true
 		for i := range group {
 			pass, peek = pass && (group[i].Fits || group[i].Waived), peek && !group[i].Charge
 		}
+		passed = passed && (pass || group[0].Shadow())
 		for i := range group {
 			own := &group[i]
-			c.Decisions[own.Index].set(own, c.Checks[own.Index].Limit, pass, peek)
+			d := &c.Decisions[own.Index]
+			if *d = (Decision{Limit: c.Checks[own.Index].Limit, Degraded: own.Unanswered}); !own.Unanswered {
+				d.tell(own.Answer(pass, peek))
+			}
 			if c.Receipts != nil {
 				c.Receipts[own.Index] = Receipt(own.Receipt())
 			}
@@ -136,17 +133,11 @@ func (c *Call) write(decided *call.Call) {
 			}
 		}
 	}
-	waive(c.Checks, c.Decisions)
-}
-
-// writeLone writes the answer to the only check of a call that nobody settles.
-func (c *Call) writeLone(own *call.Check) {
-	if c.Granted = 0; own.Fits || own.Shadow() {
+	if c.Granted = decided.Granted; decided.Times <= 1 && passed {
 		c.Granted = 1
 	}
-	c.Decisions[0].set(own, c.Checks[0].Limit, own.Fits, !own.Charge)
-	if own.Waiter != nil && !own.Fits {
-		own.Waiter.Since = own.Usage.Fourth
+	if len(c.Checks) > 1 {
+		waive(c.Checks, c.Decisions)
 	}
 }
 
@@ -160,23 +151,11 @@ func (c *Call) writeHolders(asked *call.Call) {
 	}
 }
 
-// set writes the answer to a check of a group that was decided.
-func (d *Decision) set(c *call.Check, limit Limit, pass, peek bool) {
-	*d = Decision{Limit: limit, Degraded: c.Unanswered}
-	if c.Unanswered {
-		return
-	}
-	d.tell(c.Answer(pass, peek))
-}
-
 // tell writes the numbers of an answer.
 func (d *Decision) tell(a call.Answer) {
 	d.Allowed, d.Remaining = a.Allowed, a.Remaining
-	d.NextAfter, d.ResetAfter, d.Delay = microseconds(a.Next), microseconds(a.Reset), microseconds(a.Delay)
+	d.RetryAfter, d.NextAfter, d.ResetAfter, d.Delay = a.Retry, a.Next, a.Reset, a.Delay
 	d.Token, d.Estimated, d.Began = uint64(a.Token), a.Estimated, a.Began
-	if d.RetryAfter = Never; a.Retry != call.Never {
-		d.RetryAfter = microseconds(a.Retry)
-	}
 }
 
 func microseconds(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
@@ -186,18 +165,13 @@ var correctionLists = sync.Pool{New: func() any { return new(call.Corrections) }
 
 // settled returns the inner form of a settlement.
 func (s *Settlement) settled() call.Settled {
-	receipt := call.Receipt(s.Receipt)
+	at := &s.Receipt
 	return call.Settled{
 		Key: s.Check.Key, Spec: s.Check.spec(), Units: s.Check.Units(), Looks: s.Check.Mode == Look, Strikes: s.Check.asksBan(),
-		Reserved: s.reserved(), Cost: s.Cost, At: receipt.Charge(), Holder: receipt.Holder(),
+		Reserved: s.reserved(), Cost: s.Cost,
+		At: exact.Charge{At: at.At, Used: at.Note[0], Order: at.Note[1]}, Holder: exact.Holder{at.Note[2], at.Note[3]},
 		Raise: s.Raise, Renew: s.Renew, BanFor: s.BanFor, Reason: s.Reason, Wanted: s.Decision != nil,
 	}
-}
-
-// needed reports whether a settlement changes anything, or is asked for its Decision.
-func (s Settlement) needed() bool {
-	own := s.settled()
-	return own.Needed()
 }
 
 // reserved reports whether the charge is given back by itself unless it is settled.

@@ -27,7 +27,7 @@ func RememberDenials(store Store, memory denials.Memory, options ...Option) Stor
 	return c
 }
 
-// newDenialCache returns a cache around a store, whose trace is not made of its traces yet.
+// newDenialCache returns a cache around a store. Its trace is not made yet.
 func newDenialCache(store Store, memory denials.Memory) *denialCache {
 	c := &denialCache{store: store, denials: denials.New(memory, forwardClock()), traces: tracesOf(store), logger: slog.Default}
 	if giving, ok := store.(givingStore); ok {

@@ -85,9 +85,11 @@ func TestOrderOfAFleetOnSeveralServers(t *testing.T) {
 	}
 }
 
-// servedInOrder has limiters ask one after the other, when the one before is known to wait, and wants them to be served in that
+// servedInOrder has limiters ask one after the other, when the one before is known to wait, and says if they are not served in that
 // order. begin has the first one served.
-func servedInOrder(t *testing.T, all []*core.Limiter, known func(want int), take func(l *core.Limiter) (giveBack func(), err error), begin func()) {
+func servedInOrder(
+	t *testing.T, all []*core.Limiter, known func(want int), take func(l *core.Limiter) (giveBack func(), err error), begin func(),
+) (wrong string) {
 	t.Helper()
 	var mu sync.Mutex
 	var order []int
@@ -108,30 +110,40 @@ func servedInOrder(t *testing.T, all []*core.Limiter, known func(want int), take
 	}
 	begin()
 	group.Wait()
-	if !slices.IsSorted(order) {
-		t.Errorf("served in the order %v", order)
-	}
 	known(0)
+	if !slices.IsSorted(order) {
+		return fmt.Sprintf("served in the order %v", order)
+	}
+	return ""
 }
 
 // placesInOrder wants the places of a key to go to whichever limiter came first.
 func placesInOrder(t *testing.T, client redis.UniversalClient, all []*core.Limiter, prefix, key string) {
 	t.Helper()
 	limit := core.Concurrent(1, time.Minute).Named("one")
-	held, err := all[0].Acquire(t.Context(), key, limit)
-	if err != nil {
-		t.Error(err)
-		return
-	}
-	servedInOrder(t, all, func(want int) { registered(t, client, redisKey(prefix, key, limit), want) }, func(l *core.Limiter) (func(), error) {
-		p, err := l.Acquire(t.Context(), key, limit)
-		return p.Release, err
-	}, held.Release)
+	steadily(t, client, func(try int) string {
+		key := fmt.Sprint(key, ":", try)
+		held, err := all[0].Acquire(t.Context(), key, limit)
+		if err != nil {
+			t.Error(err)
+			return ""
+		}
+		return servedInOrder(t, all, func(want int) { registered(t, client, redisKey(prefix, key, limit), want) }, func(l *core.Limiter) (func(), error) {
+			p, err := l.Acquire(t.Context(), key, limit)
+			return p.Release, err
+		}, held.Release)
+	})
 }
 
-// unitsInOrder wants the units of a key to go to whichever of three limiters came first. Until all wait time makes but a small step
-// from one to the next, less than a unit takes. The second one waits with WaitAll, for the units of another limit, too.
+// unitsInOrder wants the units of a key to go to whichever of three limiters came first.
 func unitsInOrder(t *testing.T, client redis.UniversalClient, key string, limit core.Quota) {
+	t.Helper()
+	steadily(t, client, func(int) string { return unitsOutOfOrder(t, client, key, limit) })
+}
+
+// unitsOutOfOrder says if the units of a key do not go to whichever of three limiters came first. Until all wait time makes but a
+// small step from one to the next, less than a unit takes. The second one waits with WaitAll, for the units of another limit, too.
+func unitsOutOfOrder(t *testing.T, client redis.UniversalClient, key string, limit core.Quota) (wrong string) {
 	t.Helper()
 	const step = 150 * time.Millisecond
 	stopped := time.Now()
@@ -146,9 +158,9 @@ func unitsInOrder(t *testing.T, client redis.UniversalClient, key string, limit 
 	}))
 	if _, err := all[0].AllowN(t.Context(), key, limit, limit.Capacity()); err != nil {
 		t.Error(err)
-		return
+		return ""
 	}
-	servedInOrder(t, all, func(want int) {
+	return servedInOrder(t, all, func(want int) {
 		waitingFor(t, client, prefix, key, limit, want)
 		steps.Store(int64(want))
 	}, func(l *core.Limiter) (func(), error) {

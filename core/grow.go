@@ -51,7 +51,7 @@ func (r *Reservation) Grow(ctx context.Context, costs ...int) ([]Decision, error
 		return answers, nil
 	}
 	own := r.limiter.reservationFor(checks)
-	if err := decideAlone(ctx, r.limiter.store, own.checks, own.decisions, own.receipts, nil); err != nil {
+	if err := decide(ctx, r.limiter.store, own.checks, own.decisions, own.receipts, nil); err != nil {
 		return nil, call.PlacedError(err, of)
 	}
 	allowed := own.Allowed()

@@ -51,7 +51,7 @@ type leaseStore struct {
 // for the units that it needs in half of that time, in the background. It gives unspent units back; if it dies, they stay
 // charged.
 //
-// No denial is invented: what cannot be spent here is asked of the store, whose denials are remembered and repeated for as long as they
+// No denial is invented: the store is asked about units that cannot be spent here. Its denials are remembered and repeated for as long as they
 // cannot have changed, with the bounds of denialcache.New. So a key that is used up costs the store a call in each retry period. Lease remembers
 // up to 100,000 denials, the latest 50,000 in any case. For another number, or another clock in tests, put a cache of your own beneath:
 // Lease(denialcache.New(store, size), tolerance). Above a store of [NewMemory], which answers as fast, and with an Over of 0, nothing

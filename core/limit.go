@@ -69,11 +69,11 @@ type Limit interface {
 	known() *exact.Spec
 }
 
-// Quota is a [Limit] that counts over time: so many units pass, and more when some have drained or a window has closed. A
+// Quota is a [Limit] that counts over time: units pass up to a capacity, and more when some have drained or a window has closed. A
 // Quota in a configuration is read by [Quota.UnmarshalText].
 type Quota struct{ limit }
 
-// Places are a [Limit] of so many at once: a call takes a place and gives it back when its work is done. [Concurrent]
+// Places are a [Limit] of calls at once: a call takes a place and gives it back when its work is done. [Concurrent]
 // makes it.
 type Places struct{ limit }
 

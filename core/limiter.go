@@ -182,7 +182,7 @@ func (l *Limiter) PeekAll(ctx context.Context, checks ...Check) ([]Decision, err
 		return nil, err
 	}
 	decisions := make([]Decision, len(checks))
-	if err := decideLimited(ctx, l.decider, conditions(checks), decisions, nil, nil); err != nil {
+	if err := decide(ctx, l.decider, conditions(checks), decisions, nil, nil); err != nil {
 		return nil, err
 	}
 	l.estimate(decisions)

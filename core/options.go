@@ -144,7 +144,7 @@ func WithBreaker(failures int, pause time.Duration) Option {
 	return Option{name: "WithBreaker", redis: func(r *redisStore) { r.config.BreakerFailures, r.config.BreakerPause = failures, pause }}
 }
 
-// WithTrace sets a trace, whose functions are called when something happens. Give it once: to [Open], or to the function
+// WithTrace sets a trace: its functions are called when something happens. Give it once: to [Open], or to the function
 // that makes the innermost store. The parts around a store, from denialcache.New, [Lease] and [New], have the store's traces,
 // too. A part may have several traces, each by an option of its own; an option that is given to several parts, or twice, counts
 // once. The default is none.

@@ -105,9 +105,12 @@ func (p *Permit) Release() {
 	}
 	ctx, cancel := p.limiter.withinBudget(context.Background())
 	defer cancel()
-	own, costs := p.limiter.reservationOf(list), make([]int, len(list))
-	if _ = own.settleWithin(ctx, costs); !own.ledger.settled {
-		own.laterOrLost(costs)
+	settlements := make([]Settlement, len(list))
+	for i, place := range list {
+		settlements[i] = Settlement{Check: checkOfPlace(place), Receipt: Receipt(place.Receipt)}
+	}
+	if err := p.limiter.settle(ctx, settlements); err != nil {
+		p.limiter.giveBack(list) // to give places back twice is to give them back once
 	}
 }
 
@@ -247,18 +250,17 @@ func (l *Limiter) renew(ctx context.Context, list []*wait.Place, answers []wait.
 	return err
 }
 
-// reservationOf returns a reservation of nothing but some places, to give them back.
-func (l *Limiter) reservationOf(list []*wait.Place) *Reservation {
-	r := l.newReservation(len(list))
-	for i, p := range list {
-		r.checks[i], r.receipts[i], r.decisions[i].Allowed = checkOfPlace(p), Receipt(p.Receipt), true
-	}
-	return r
-}
-
 // giveBack gives places back in the background.
 func (l *Limiter) giveBack(list []*wait.Place) {
-	l.settleLater(laterSettlement{of: l.reservationOf(list), costs: make([]int, len(list))})
+	checks := make([]Check, len(list))
+	for i, p := range list {
+		checks[i] = checkOfPlace(p)
+	}
+	r := l.reservationFor(checks)
+	for i, p := range list {
+		r.receipts[i], r.decisions[i].Allowed = Receipt(p.Receipt), true
+	}
+	l.settleLater(laterSettlement{of: r, costs: make([]int, len(list))})
 }
 
 // giveBackUncertain gives back in the background the places that a call without an answer may have taken.
@@ -292,15 +294,17 @@ func guess(d *Decision, median time.Duration) time.Duration {
 }
 
 // estimate sets the waits of denials to how long places have lately been held, if the store has only told when leases
-// end. A lease that ends sooner counts instead.
-func (l *Limiter) estimate(decisions []Decision) {
+// end. A lease that ends sooner counts instead. It reports whether there are such waits.
+func (l *Limiter) estimate(decisions []Decision) (estimated bool) {
 	for i := range decisions {
 		d := &decisions[i]
 		if !d.Estimated || d.RetryAfter == Never {
 			continue
 		}
+		estimated = true
 		if median, known := l.places.Times.Median(d.Limit.known()); known {
 			d.RetryAfter = max(time.Microsecond, min(d.RetryAfter, guess(d, median)))
 		}
 	}
+	return estimated
 }

@@ -133,7 +133,7 @@ func (q *waitedCall) early(lacks []wait.Lack) (due time.Time) {
 func (q *waitedCall) leaveRoom(ctx context.Context, w *wait.Waiter, checks []Check) bool {
 	at := &q.ranked
 	at.older, at.room = 0, false
-	if w == nil || at.rank == nil {
+	if at.rank == nil {
 		return true
 	}
 	others, _ := at.rank.known()
@@ -156,7 +156,7 @@ func (q *waitedCall) leaveRoom(ctx context.Context, w *wait.Waiter, checks []Che
 	return true
 }
 
-// takeRoom takes back what leaveRoom has done to the checks of an answer.
+// takeRoom undoes leaveRoom in the checks of an answer.
 func (q *waitedCall) takeRoom(r *Reservation) {
 	if q.ranked.older > 0 {
 		r.checks[q.ranked.check].Headroom = q.checks[q.ranked.check].Headroom

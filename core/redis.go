@@ -33,7 +33,7 @@ type redisStore struct {
 // first waiter until half a minute after the last one, a process has a connection more, which subscribes to that channel.
 // Without the permission to publish or subscribe, waiters poll: all are served, in an order that chance decides.
 //
-// # What it leaves in Redis
+// # Keys in Redis
 //
 // A key is a prefix, the caller's key in braces, and the limit:
 //

@@ -88,23 +88,18 @@ func (l *Limiter) settleOne(ctx context.Context, s Settlement, n int) (Decision,
 	return *told, nil
 }
 
+// settle has the store carry out settlements of checks that make sense, and wakes the waiters for units that are free now.
 func (l *Limiter) settle(ctx context.Context, settlements []Settlement) error {
-	for i := range settlements {
-		s := &settlements[i]
-		if err := validate([]Check{s.Check}); err != nil {
-			return err
-		}
-		if s.Cost < 0 && !s.Check.asksBan() {
-			return invalid("core: real cost %d is negative", s.Cost)
-		}
-	}
-	if !slices.ContainsFunc(settlements, Settlement.needed) {
+	if len(settlements) == 0 {
 		return nil
 	}
 	err := l.store.Settle(ctx, settlements)
 	for i := range settlements {
-		l.noticeLate(&settlements[i])
-		if s := &settlements[i]; !s.Renew && !s.Raise && (s.Cost < s.Check.Units() || s.Check.holds()) {
+		s := &settlements[i]
+		if s.Lost {
+			l.noticeLate(s)
+		}
+		if !s.Renew && !s.Raise && (s.Cost < s.Check.Units() || s.Check.holds()) {
 			l.wakeWaiters(&s.Check)
 		}
 	}
@@ -131,21 +126,15 @@ func (l *Limiter) reserve(ctx context.Context, checks []Check, waiters []*call.W
 	}
 	r.answered = time.Now()
 	r.takePlaces()
-	l.estimate(r.decisions)
-	waive(r.checks, r.decisions)
+	if l.estimate(r.decisions) {
+		waive(r.checks, r.decisions)
+	}
 	return r, nil
 }
 
 // reservationFor returns a reservation of checks that have not been decided yet.
 func (l *Limiter) reservationFor(checks []Check) *Reservation {
-	r := l.newReservation(len(checks))
-	copy(r.checks, checks)
-	return r
-}
-
-// newReservation returns a reservation with room for some checks.
-func (l *Limiter) newReservation(checks int) *Reservation {
-	if checks == 1 { // all in one piece of memory
+	if len(checks) == 1 { // all in one piece of memory
 		own := new(struct {
 			Reservation
 
@@ -154,14 +143,15 @@ func (l *Limiter) newReservation(checks int) *Reservation {
 			receipts  [1]Receipt
 		})
 		r := &own.Reservation
+		own.checks[0] = checks[0]
 		r.limiter, r.checks, r.decisions, r.receipts = l, own.checks[:], own.decisions[:], own.receipts[:]
 		return r
 	}
 	return &Reservation{
 		limiter:   l,
-		checks:    make([]Check, checks),
-		decisions: make([]Decision, checks),
-		receipts:  make([]Receipt, checks),
+		checks:    slices.Clone(checks),
+		decisions: make([]Decision, len(checks)),
+		receipts:  make([]Receipt, len(checks)),
 	}
 }
 
@@ -217,25 +207,20 @@ func (r *Reservation) Decisions() []Decision { return r.decisions }
 // before a [Limiter.Reset]. A window gives nothing back if the store's clock has stepped back behind the charge or the
 // Reset; a [SlidingLog] knows even then how much of a charge has not left the window.
 func (r *Reservation) Settle(ctx context.Context, costs ...int) error {
-	return r.settleWithin(context.WithoutCancel(ctx), costs)
-}
-
-// settleWithin is Settle that also ends with its context.
-func (r *Reservation) settleWithin(ctx context.Context, costs []int) error {
 	s := settlementLists.Get().(*settlements) //nolint:forcetypeassert // the pool holds nothing else
 	if err := r.settlements(s, costs); err != nil {
 		s.free()
 		return err
 	}
-	r.hold.End()
-	if slices.ContainsFunc(s.list, Settlement.needed) {
-		for i, charge := range s.charges {
-			if !charge.grown && !r.checks[charge.check].holds() { // others take and give back places all the time
-				s.list[i].Decision = &r.decisions[charge.check]
-			}
+	if r.hold != nil {
+		r.hold.End()
+	}
+	for i := range s.list {
+		if charge := &s.charges[i]; !charge.grown && !r.checks[charge.check].holds() { // others take and give back places all the time
+			s.list[i].Decision = &r.decisions[charge.check]
 		}
 	}
-	err := r.limiter.settle(ctx, s.list)
+	err := r.limiter.settle(context.WithoutCancel(ctx), s.list)
 	r.note(s, err)
 	s.free() // not after a panic
 	if _, partly := errors.AsType[*PartlySettledError](err); !r.ledger.settled && !partly && !errors.Is(err, ErrNotDone) {
@@ -301,7 +286,7 @@ func (r *Reservation) note(s *settlements, err error) {
 // settled.
 var ErrSettled = errors.New("core: the reservation has been settled before")
 
-// settlements are the settlements of some charges.
+// settlements are the settlements of some charges. There are none if they would change nothing.
 type settlements struct {
 	list    []Settlement
 	charges []openCharge
@@ -337,15 +322,30 @@ func (r *Reservation) settlements(s *settlements, costs []int) error {
 			s.charges = r.ledger.open(s.charges, i, c.Units(), cost)
 		}
 	}
+	changes := false
 	for i := range s.charges {
 		charge := &s.charges[i]
-		one := Settlement{Check: r.checks[charge.check].alone(), Cost: charge.cost, Receipt: r.receipts[charge.check]}
+		one := Settlement{Check: r.checks[charge.check], Cost: charge.cost, Receipt: r.receipts[charge.check]}
+		one.Check.Or = false // the one that was charged is settled alone
 		if charge.grown {
 			one.Check.Cost, one.Check.Mode, one.Receipt = charge.units, Charge, charge.receipt
 		}
 		s.list = append(s.list, one)
+		changes = changes || one.changes()
+	}
+	if !changes {
+		s.list, s.charges = s.list[:0], s.charges[:0]
 	}
 	return nil
+}
+
+// changes reports whether the settlement of a reservation changes anything.
+func (s *Settlement) changes() bool {
+	if s.Check.asksBan() {
+		return s.Cost != 0
+	}
+	most := s.Check.Limit.Capacity()
+	return min(s.Cost, most) != min(s.Check.Units(), most) || s.Check.holds() || s.reserved()
 }
 
 // settleable returns the reason why a reservation cannot be settled to some costs, or grow to them.

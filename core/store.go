@@ -3,7 +3,6 @@ package core
 import (
 	"context"
 	"math"
-	"slices"
 
 	"github.com/weir-go/ratelimit/core/internal/call"
 	"github.com/weir-go/ratelimit/core/internal/exact"
@@ -115,8 +114,14 @@ func passed(checks []Check, decisions []Decision) bool {
 	return true
 }
 
-// decideAlone has a store decide one call. receipts is nil if the call will not be settled.
-func decideAlone(ctx context.Context, store Store, checks []Check, decisions []Decision, receipts []Receipt, waiters []*call.Waiter) error {
+// decide has a store decide the checks of a call that are not under Unlimited. It writes all decisions of the call, and its
+// receipts unless receipts is nil, because the call will not be settled. waiters are the waiters of the checks, or nil.
+func decide(ctx context.Context, store Store, checks []Check, decisions []Decision, receipts []Receipt, waiters []*call.Waiter) error {
+	for i := range checks {
+		if checks[i].Limit == Unlimited {
+			return decideLimited(ctx, store, checks, decisions, receipts, waiters)
+		}
+	}
 	q := lones.Get().(*lone) //nolint:forcetypeassert // the pool holds nothing else
 	defer q.free()
 	own := &q.calls[0]
@@ -125,43 +130,18 @@ func decideAlone(ctx context.Context, store Store, checks []Check, decisions []D
 	return err
 }
 
-// part is the checks of a call that a store decides, without the others.
-type part struct {
-	checks []Check
-	places []int // of the checks in the call; nil: it is the whole call
-}
-
-// limitedPartOf returns the checks of a call except those under Unlimited. For alternatives with one under Unlimited, it
-// returns the result of addAlternatives.
-func limitedPartOf(checks []Check) part {
-	if !slices.ContainsFunc(checks, func(c Check) bool { return c.Limit == Unlimited }) {
-		return part{checks: checks}
-	}
-	p := part{places: []int{}}
-	for first := 0; first < len(checks); first = endOf(checks, first) {
-		p.addAlternatives(checks, first, endOf(checks, first))
-	}
-	return p
-}
-
-// decideLimited has a store decide the checks of a call that are not under Unlimited. It writes all decisions of the
-// call, and its receipts unless receipts is nil. waiters are the waiters of the checks, or nil.
+// decideLimited is decide for a call with checks under Unlimited, which no store is asked about.
 func decideLimited(ctx context.Context, store Store, checks []Check, decisions []Decision, receipts []Receipt, waiters []*call.Waiter) error {
-	p := limitedPartOf(checks)
-	if p.places != nil {
-		for i := range decisions {
+	for i := range decisions {
+		decisions[i] = unlimitedDecision()
+	}
+	err := limitedPartOf(checks).decide(ctx, store, decisions, receipts, waiters)
+	for i := range decisions { // another check may have stood for it
+		if checks[i].Limit == Unlimited {
 			decisions[i] = unlimitedDecision()
 		}
 	}
-	err := p.decide(ctx, store, decisions, receipts, waiters)
-	if p.places != nil {
-		for i := range decisions { // another check may have stood for it
-			if checks[i].Limit == Unlimited {
-				decisions[i] = unlimitedDecision()
-			}
-		}
-		waive(checks, decisions)
-	}
+	waive(checks, decisions)
 	return err
 }
 
@@ -170,12 +150,24 @@ func unlimitedDecision() Decision {
 	return Decision{Allowed: true, Limit: Unlimited, Remaining: math.MaxInt}
 }
 
+// part is some checks of a call, which a store decides without the others.
+type part struct {
+	checks []Check
+	places []int // of the checks in the call
+}
+
+// limitedPartOf returns the checks of a call except those under Unlimited. For alternatives with one under Unlimited, it
+// returns the result of addAlternatives.
+func limitedPartOf(checks []Check) (p part) {
+	for first := 0; first < len(checks); first = endOf(checks, first) {
+		p.addAlternatives(checks, first, endOf(checks, first))
+	}
+	return p
+}
+
 // decide has a store decide the part, and writes its decisions among those of the call, and its receipts
 // unless that is nil.
 func (p part) decide(ctx context.Context, store Store, decisions []Decision, receipts []Receipt, waiters []*call.Waiter) error {
-	if p.places == nil {
-		return decideAlone(ctx, store, p.checks, decisions, receipts, waiters)
-	}
 	if len(p.checks) == 0 {
 		return nil
 	}
@@ -189,7 +181,7 @@ func (p part) decide(ctx context.Context, store Store, decisions []Decision, rec
 			registered = append(registered, waiters[place])
 		}
 	}
-	err := decideAlone(ctx, store, p.checks, told, own, registered)
+	err := decide(ctx, store, p.checks, told, own, registered)
 	for i, place := range p.places {
 		decisions[place] = told[i]
 		if receipts != nil {

@@ -155,7 +155,11 @@ const longestHoldBack = 24 * time.Hour
 // at most 24 hours. Of several times, the one that ends last counts.
 func (l *Limiter) HoldBack(ctx context.Context, key string, d time.Duration) error {
 	milliseconds := exact.DivideUp(int64(min(max(0, d), longestHoldBack)), int64(time.Millisecond))
-	return l.settle(ctx, []Settlement{{Check: checkOf(key, heldBack, 0), Cost: int(milliseconds), Raise: true}})
+	check := checkOf(key, heldBack, 0)
+	if err := validate([]Check{check}); err != nil || milliseconds == 0 {
+		return err
+	}
+	return l.settle(ctx, []Settlement{{Check: check, Cost: int(milliseconds), Raise: true}})
 }
 
 func gaveUp(ctx context.Context) error {

@@ -42,18 +42,17 @@ func (l *Limiter) WaitAll(ctx context.Context, checks []Check, options ...WaitOp
 	if err := w.begin(ctx, options); err != nil {
 		return nil, err
 	}
-	limited := limitedPartOf(checks).checks
-	if len(limited) == 0 {
-		return l.Reserve(ctx, checks...)
+	about := waitsFor(checks)
+	if about < 0 {
+		return l.reserve(ctx, checks, nil)
 	}
-	first := max(0, slices.IndexFunc(limited, func(c Check) bool { return c.holds() }))
 	began := time.Now()
 	q := &waitedCall{
 		limiter: l, checks: slices.Clone(checks), // the call may be in flight when its caller has left
-		arrived: began, until: w.until, cause: w.request.Cause, placesOnly: w.placesOnly, about: limited[first],
+		arrived: began, until: w.until, cause: w.request.Cause, placesOnly: w.placesOnly, about: checks[about],
 	}
 	if w.request.Heeds {
-		q.checks = append(q.checks, heldBackCheck(limited[first].Key))
+		q.checks = append(q.checks, heldBackCheck(q.about.Key))
 	}
 	q.own = len(checks)
 	r, err := q.wait(ctx, w.tries)
@@ -64,6 +63,21 @@ func (l *Limiter) WaitAll(ctx context.Context, checks []Check, options ...WaitOp
 		l.trace.Wait(Wait{Limit: q.about.Limit, Units: q.about.Units(), Elapsed: time.Since(began), Err: err})
 	}
 	return r, err
+}
+
+// waitsFor returns which check of a call its wait is about: the first one of places, or else the first one under a limit. It
+// is -1 if all are under Unlimited.
+func waitsFor(checks []Check) (about int) {
+	about = -1
+	for i := range checks {
+		if checks[i].holds() {
+			return i
+		}
+		if about < 0 && checks[i].Limit != Unlimited {
+			about = i
+		}
+	}
+	return about
 }
 
 // waitedCall is a call that waits for places or other units.
@@ -108,10 +122,17 @@ func (q *waitedCall) wait(ctx context.Context, tries bool) (*Reservation, error)
 		told(q.about.Limit, 1)
 		defer told(q.about.Limit, -1)
 	}
-	lacks, err := q.behind(ctx, tries)
+	var lacks []wait.Lack
+	var err error
+	if l.lines.Waiting() > 0 {
+		lacks, err = q.behind(ctx, tries)
+	}
 	if err == nil && lacks == nil {
 		var r *Reservation
-		if r, lacks, err = q.ask(ctx, nil); r != nil {
+		if r, err = q.reserve(ctx, q.checks, nil); err == nil {
+			r, lacks, err = q.answered(r)
+		}
+		if r != nil {
 			return r, nil
 		}
 	}
@@ -146,9 +167,6 @@ func (q *waitedCall) answer(err error) (*Reservation, error) {
 // limit without waiting would deny is denied then.
 func (q *waitedCall) behind(ctx context.Context, tries bool) (lacks []wait.Lack, err error) {
 	l := q.limiter
-	if l.lines.Waiting() == 0 {
-		return nil, nil
-	}
 	for first := 0; first < len(q.checks); first = endOf(q.checks, first) {
 		either := q.checks[first:endOf(q.checks, first)]
 		var behind []wait.Lack
@@ -167,7 +185,7 @@ func (q *waitedCall) behind(ctx context.Context, tries bool) (lacks []wait.Lack,
 	}
 	r := l.reservationFor(q.checks)
 	r.asked = time.Now()
-	if err := decideLimited(ctx, l.decider, conditions(q.checks), r.decisions, nil, nil); err != nil {
+	if err := decide(ctx, l.decider, conditions(q.checks), r.decisions, nil, nil); err != nil {
 		if ctx.Err() != nil {
 			err = gaveUp(ctx)
 		}
@@ -223,9 +241,8 @@ func (q *waitedCall) stand(ctx context.Context, w *wait.Waiter) (*Reservation, e
 	}
 }
 
-// ask makes the call. It returns a reservation that has passed, or the limits that have denied it, or an error, which is
-// a [LimitedError] if no wait helps. A waiter is registered for the lines in which it stands; w is nil for a call that
-// has just come.
+// ask makes the call of a waiter, and returns the results of answered. The waiter is registered for the lines in which it
+// stands.
 func (q *waitedCall) ask(ctx context.Context, w *wait.Waiter) (r *Reservation, lacks []wait.Lack, err error) {
 	checks := q.next()
 	q.register(w, checks)
@@ -240,13 +257,23 @@ func (q *waitedCall) ask(ctx context.Context, w *wait.Waiter) (r *Reservation, l
 	if q.denied != nil {
 		r.takeShadows(q.denied)
 	}
+	return q.answered(r)
+}
+
+// answered returns the reservation of a call if it has passed, or the limits that have denied it, or an error, which is
+// a [LimitedError] if no wait helps.
+func (q *waitedCall) answered(r *Reservation) (passed *Reservation, lacks []wait.Lack, err error) {
 	if r.Allowed() {
-		if index, queues := r.shaped(); queues > 0 && !q.until.IsZero() && q.until.Before(r.asked.Add(r.decisions[index].Delay)) {
-			late := r.decisions[index] // its turn comes too late
-			q.limiter.cancelLater(r)
-			return nil, nil, &LimitedError{Decision: late, cause: q.cause}
+		if !q.until.IsZero() {
+			if index, queues := r.shaped(); queues > 0 && q.until.Before(r.asked.Add(r.decisions[index].Delay)) {
+				late := r.decisions[index] // its turn comes too late
+				q.limiter.cancelLater(r)
+				return nil, nil, &LimitedError{Decision: late, cause: q.cause}
+			}
 		}
-		r.keep(q.own)
+		if q.own < len(r.checks) {
+			r.keep(q.own)
+		}
 		return r, nil, nil
 	}
 	if places := r.Split(); places != nil {
@@ -283,7 +310,7 @@ func (q *waitedCall) reserve(ctx context.Context, checks []Check, waiters []*cal
 // registers them if it denies the call.
 func (q *waitedCall) register(w *wait.Waiter, checks []Check) {
 	l := q.limiter
-	if w == nil || l.wakes == nil {
+	if l.wakes == nil {
 		return
 	}
 	l.wakes.Use()

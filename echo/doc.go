@@ -11,16 +11,16 @@
 //
 // It has the names of package nethttp of this module, and gives the same status, headers,
 // body, route and key for the same request. Package guard is the engine of both: its
-// documentation says which limits are one, what the log warns of, and what the client gets.
+// documentation says which limits are one, and has the warnings in the log and the answers to the client.
 //
 // A denied request is returned as an [echo.HTTPError] that echo's error handler
 // renders as the problem document, as it renders other errors: indented where echo indents,
-// and as JSON whatever the client prefers. An error handler of your own finds a *[Document]
+// and always as JSON. An error handler of your own finds a *[Document]
 // in its Message. Only where nothing but the usual answer is understood (gRPC and Connect),
 // or Options.Denied answers, the middleware has written the answer, and returns nil.
 //
 // echo's own RealIP is not used, unless it is asked for by [ClientIP]: without an
-// IPExtractor, it believes whatever X-Forwarded-For says. Name the proxies to
+// IPExtractor, it believes each X-Forwarded-For. Name the proxies to
 // [keyfuncs.IP] instead.
 //
 // A handler that returns an error has it rendered further out. SettlePolicy.Cost is then
@@ -30,7 +30,7 @@
 // error's own status.
 //
 // Use the middleware with Use, not with Pre: before routing there is no route.
-// Handlers find what was decided with [guard.OutcomesFrom], given the context of
+// Handlers find the decisions with [guard.OutcomesFrom], given the context of
 // echo.Context's Request.
 package ratelimit
 

@@ -22,8 +22,8 @@ func New(l *core.Limiter, options Options, policies ...Policy) Middleware {
 	return FromGuard(guard.Must(guard.New(l, options, policies...)))
 }
 
-// FromGuard returns the middleware of a [guard.Guard]: of one whose limits change while the server runs ([guard.Guard.Swap]),
-// or of [guard.Adaptive]. It panics if the Guard is nil.
+// FromGuard returns the middleware of a [guard.Guard], such as that of [guard.Adaptive], or one with limits that change while
+// the server runs ([guard.Guard.Swap]). It panics if the Guard is nil.
 func FromGuard(g *guard.Guard) Middleware {
 	if g == nil {
 		panic("ratelimit: FromGuard: the Guard is nil")

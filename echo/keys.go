@@ -12,21 +12,21 @@ import (
 	"github.com/weir-go/ratelimit/keyfuncs"
 )
 
-// User names the requests of a user, "user:42", by what earlier middleware has
+// User names the requests of a user, "user:42", by a value that earlier middleware has
 // put into the [echo.Context]: User("user_id") reads c.Get("user_id"), which must
-// be a string, an integer or a [fmt.Stringer]; see [keyfuncs.UserValue]. A request
+// be a string, an integer or a [fmt.Stringer]; see [keyfuncs.User]. A request
 // without it is limited by its peer's address. The limiter must run after the
 // authentication. It panics if key is empty.
 func User(key string) keyfuncs.Func { return routed.User(key) }
 
-// With returns a function of a request that asks the [echo.Context]. It is for whatever a
-// [Policy] asks of a request: LimitFor, Cost, Skip, or a key by [keyfuncs.User].
+// With returns a function of a request that asks the [echo.Context]. It is for the functions
+// of a [Policy]: LimitFor, Cost, Skip, or a key by [keyfuncs.User].
 //
 //	ratelimit.Policy{Skip: ratelimit.With(func(c echo.Context) bool { return c.Get("staff") == true })}
 //
 // The policy has to belong to a middleware of this package. Elsewhere there is no
 // [echo.Context], and the result is the zero T: LimitFor then answers with 500, but a Cost of
-// 0 limits nobody. With panics if f is nil.
+// 0 limits no request. With panics if f is nil.
 func With[T any](f func(echo.Context) T) func(*http.Request) T {
 	if f == nil {
 		panic("ratelimit: With: the function is nil")
@@ -34,18 +34,18 @@ func With[T any](f func(echo.Context) T) func(*http.Request) T {
 	return guard.With(func(m matched) T { return f(m.c) })
 }
 
-// ClientIP names requests by what echo's IPExtractor takes for the client's address
-// ([echo.Context]'s RealIP), read again and brought into the notation of
-// [keyfuncs.IP], whose options for the lengths of prefixes it takes. Where the
-// extractor has no address to tell, the peer pays; and so it does in an echo
-// without an extractor, whose RealIP would believe everybody's X-Forwarded-For. It
+// ClientIP names requests by the client's address as echo's IPExtractor finds it
+// ([echo.Context]'s RealIP), in the notation of
+// [keyfuncs.IP]. It takes IP's options for the lengths of prefixes. Where the
+// extractor has no address to tell, the peer pays. So it does in an echo
+// without an extractor: there RealIP would believe each X-Forwarded-For. It
 // panics if an option is a trust model.
 //
 // echo's own extractors believe all private, link-local and loopback addresses,
 // unless they are told otherwise.
 func ClientIP(options ...keyfuncs.Trust) keyfuncs.Func { return routed.ClientIP(options) }
 
-// matched tells the key functions what echo knows.
+// matched tells the key functions the route that echo has found.
 type matched struct {
 	c      echo.Context
 	routes *routes
@@ -53,8 +53,8 @@ type matched struct {
 
 func (m matched) Route() string {
 	path := m.c.Path()
-	// For another method than it has, echo knows a path; so does a group with
-	// middleware for what it does not find.
+	// Echo has a path also for a method without a handler. So has a group with
+	// middleware, for paths that it does not find.
 	found := m.c.Get(echo.ContextKeyHeaderAllow) == nil && (!strings.HasSuffix(path, "*") || m.routes.has(m.c, path))
 	return routed.Route(path, found)
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/weir-go/ratelimit/core"
 	ratelimit "github.com/weir-go/ratelimit/echo"
+	"github.com/weir-go/ratelimit/internal/given"
 	"github.com/weir-go/ratelimit/keyfuncs"
 )
 
@@ -114,7 +115,7 @@ func TestOneMiddlewareInTwoEchos(t *testing.T) {
 			two.ServeHTTP(w, r)
 		})
 	}, "/files/a", "/images/a")
-	if want := []string{"/files/{...}", keyfuncs.Unmatched, keyfuncs.Unmatched, "/images/{...}"}; !slices.Equal(got, want) {
+	if want := []string{"/files/{...}", given.Unmatched, given.Unmatched, "/images/{...}"}; !slices.Equal(got, want) {
 		t.Errorf("routes %q, want %q", got, want)
 	}
 }
@@ -126,7 +127,7 @@ func TestRoutesOfAHost(t *testing.T) {
 		e.Host("example.com", limiter).GET("/files/*", ok)
 		return e
 	}, "/files/a", "/nowhere")
-	if want := []string{"/files/{...}", keyfuncs.Unmatched}; !slices.Equal(got, want) {
+	if want := []string{"/files/{...}", given.Unmatched}; !slices.Equal(got, want) {
 		t.Errorf("routes %q, want %q", got, want)
 	}
 }

@@ -30,7 +30,7 @@ policies:
 		fmt.Println(err)
 		return
 	}
-	set, err := document.Set()
+	set, err := document.Set(policies.Options{})
 	if err != nil {
 		fmt.Println(err)
 		return

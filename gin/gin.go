@@ -22,8 +22,8 @@ func New(l *core.Limiter, options Options, policies ...Policy) Middleware {
 	return FromGuard(guard.Must(guard.New(l, options, policies...)))
 }
 
-// FromGuard returns the middleware of a [guard.Guard]: of one whose limits change while the server runs ([guard.Guard.Swap]),
-// or of [guard.Adaptive]. It panics if the Guard is nil.
+// FromGuard returns the middleware of a [guard.Guard], such as that of [guard.Adaptive], or one with limits that change while
+// the server runs ([guard.Guard.Swap]). It panics if the Guard is nil.
 func FromGuard(g *guard.Guard) Middleware {
 	if g == nil {
 		panic("ratelimit: FromGuard: the Guard is nil")
@@ -46,7 +46,7 @@ func FromGuard(g *guard.Guard) Middleware {
 
 // serve runs the handlers that follow, with a writer that may notice the response. If they
 // leave an error behind and no answer, it returns the status that they have set, or 500:
-// somebody further out may answer it.
+// outer middleware may answer it.
 func serve(c *gin.Context, w http.ResponseWriter) (unanswered int) {
 	if _, same := w.(gin.ResponseWriter); same { // there is nothing to notice
 		c.Next()

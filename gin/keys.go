@@ -7,32 +7,33 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/weir-go/ratelimit/guard"
+	"github.com/weir-go/ratelimit/internal/given"
 	"github.com/weir-go/ratelimit/keyfuncs"
 )
 
-// User names the requests of a user, "user:42", by what earlier middleware has
+// User names the requests of a user, "user:42", by a value that earlier middleware has
 // put into the [gin.Context]: User("user_id") reads c.Get("user_id"), which must
-// be a string, an integer or a [fmt.Stringer]; see [keyfuncs.UserValue]. A request
+// be a string, an integer or a [fmt.Stringer]; see [keyfuncs.User]. A request
 // without it is limited by its peer's address. The limiter must run after the
 // authentication. It panics if key is empty.
 func User(key string) keyfuncs.Func {
 	if key == "" {
 		panic("ratelimit: User: the key is empty")
 	}
-	return keyfuncs.UserValue(With(func(c *gin.Context) any {
+	return keyfuncs.User(With(func(c *gin.Context) any {
 		value, _ := c.Get(key)
 		return value
 	}))
 }
 
-// With returns a function of a request that asks the [gin.Context]. It is for whatever a
-// [Policy] asks of a request: LimitFor, Cost, Skip, or a key by [keyfuncs.User].
+// With returns a function of a request that asks the [gin.Context]. It is for the functions
+// of a [Policy]: LimitFor, Cost, Skip, or a key by [keyfuncs.User].
 //
 //	ratelimit.Policy{LimitFor: ratelimit.With(func(c *gin.Context) core.Limit { return plans[c.GetString("plan")] })}
 //
 // The policy has to belong to a middleware of this package. Elsewhere there is no
 // [gin.Context], and the result is the zero T: LimitFor then answers with 500, but a Cost of
-// 0 limits nobody. With panics if f is nil.
+// 0 limits no request. With panics if f is nil.
 func With[T any](f func(*gin.Context) T) func(*http.Request) T {
 	if f == nil {
 		panic("ratelimit: With: the function is nil")
@@ -40,17 +41,17 @@ func With[T any](f func(*gin.Context) T) func(*http.Request) T {
 	return guard.With(func(m matched) T { return f(m.c) })
 }
 
-// ClientIP names requests by what gin takes for the client's address
-// ([gin.Context.ClientIP]), read again and brought into the notation of
-// [keyfuncs.IP], whose options for the lengths of prefixes it takes. Where gin has
+// ClientIP names requests by the client's address as gin finds it
+// ([gin.Context.ClientIP]), in the notation of
+// [keyfuncs.IP]. It takes IP's options for the lengths of prefixes. Where gin has
 // no address to tell, the peer pays.
 //
 // Use it only after engine.SetTrustedProxies: an engine that has not been told its
-// proxies believes everybody's X-Forwarded-For, so that anybody can be anybody. gin
+// proxies believes each X-Forwarded-For, and a client can forge every address. gin
 // also falls through from a malformed X-Forwarded-For to X-Real-IP, which
 // [keyfuncs.TrustedProxies] never does. It panics if an option is a trust model.
 func ClientIP(options ...keyfuncs.Trust) keyfuncs.Func {
-	return keyfuncs.IP(append([]keyfuncs.Trust{keyfuncs.Resolver(With(clientIP))}, options...)...)
+	return keyfuncs.IP(append([]keyfuncs.Trust{given.FoundBy(With(clientIP))}, options...)...)
 }
 
 // clientIP asks gin for the client's address. Older versions read but the first line
@@ -71,10 +72,10 @@ func clientIP(c *gin.Context) string {
 	return c.ClientIP()
 }
 
-// matched tells the key functions what gin's router knows.
+// matched tells the key functions the route that gin's router has found.
 type matched struct{ c *gin.Context }
 
-func (m matched) Route() string { return keyfuncs.RouteFromColons(m.c.FullPath()) }
+func (m matched) Route() string { return given.RouteFromColons(m.c.FullPath()) }
 
 func (m matched) PathValue(name string) string {
 	return strings.TrimPrefix(m.c.Param(name), "/") // gin keeps the slash of a catch-all

@@ -10,7 +10,7 @@ import (
 	"github.com/weir-go/ratelimit/keyfuncs"
 )
 
-// Policy is one limit and what it applies to. Limit, LimitFor or Ban is required; every other field has a default.
+// Policy is one limit and its use. Limit, LimitFor or Ban is required; every other field has a default.
 // [guard.Policy] describes the fields:
 //
 //   - Limit is the limit.
@@ -22,7 +22,8 @@ import (
 //     core.Check.Headroom.
 //   - Unit is the unit that the policy counts, for clients to read in RateLimit-Policy (qu).
 //   - Settle corrects the cost of a request that has been served.
-//   - Queue says how requests wait under a limit that has them wait: core.Concurrent or core.Shaping.
+//   - Queue says how requests wait for a place of a core.Concurrent limit, or for their turn under a core.Shaping
+//     one.
 //   - Skip exempts a request from this policy if it returns true.
 //   - Shadow makes the policy decide and report to Options.Observe, and nothing else: it denies no request,
 //     appears in no header, and does not hinder the other policies.
@@ -43,15 +44,15 @@ type BanPolicy = guard.BanPolicy
 //
 //   - Cost returns the real cost of a request that has been served.
 //   - First has the response end only when the request is settled, a round trip later if the cost has changed.
-//   - ReserveFor is for how long the Policy.Cost of a request is reserved, and what Grow adds to it.
+//   - ReserveFor is for how long the Policy.Cost of a request is reserved, and each addition of Grow.
 type SettlePolicy = guard.SettlePolicy
 
-// QueuePolicy says how requests wait under a limit that has them wait, as a Policy's Queue. [guard.QueuePolicy] describes
+// QueuePolicy says how requests wait for their turn or for a place, as a Policy's Queue. [guard.QueuePolicy] describes
 // the fields:
 //
 //   - MaxWait is how long a request waits for a place of a core.Concurrent limit.
 //   - Undelayed is how many requests of a core.Shaping limit's queue pass without delay, as nginx's "delay=" says:
-//     the first of a burst and so many behind it pass at once, and the others are released at the limit's pace.
+//     the first of a burst and Undelayed more pass at once, and the others are released at the limit's pace.
 type QueuePolicy = guard.QueuePolicy
 
 // Options say how a middleware answers. The zero value is ready to use. [guard.Options] describes the fields:
@@ -67,7 +68,7 @@ type QueuePolicy = guard.QueuePolicy
 //     function that parses a form, or a Cost that looks for the model in a document.
 //   - Draining ends when the server begins to shut down, as the context of signal.NotifyContext does: requests
 //     that wait for their turn under a core.Shaping limit, or for a place of a core.Concurrent one, are then
-//     answered with 503 and give their slots back, and so are those that would have to wait.
+//     answered with 503 and give their slots back.
 //   - OnError is the mode for when the store cannot answer, for policies that have none of their own.
 //   - OnOverload is the mode of all policies for when the store was not asked because too many calls wait for it
 //     in this process already (core.Overloaded).
@@ -202,7 +203,7 @@ func Concurrent(l *core.Limiter, n int, lease time.Duration, by ...keyfuncs.Func
 
 // FromPolicies returns a middleware with the policies of a set, such as those of a file:
 //
-//	set, err := policies.Watch(ctx, policies.File("limits.yaml"))
+//	set, err := policies.Watch(ctx, policies.File("limits.yaml"), policies.Options{})
 //	…
 //	ratelimit.FromPolicies(limiter, set, ratelimit.Options{})
 //

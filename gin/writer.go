@@ -16,7 +16,7 @@ type noticed struct {
 
 	below http.ResponseWriter
 	begun bool
-	left  bool // the handlers have returned, and what sets a status is the answer
+	left  bool // the handlers have returned: the next status is that of the answer
 }
 
 func (w *noticed) begin() {

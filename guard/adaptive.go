@@ -6,8 +6,8 @@ import "github.com/weir-go/ratelimit/guard/internal/mistakes"
 // 503, a Retry-After of one to three seconds, and no limit headers. It knows no store and no key, so that other
 // processes have numbers of their own.
 //
-// n is asked before each request, by many goroutines at once, so it must not block. Less than 1 counts as 1: who measures how long requests
-// take needs one to measure. When n() becomes smaller, requests in progress go on, and nobody is let in until there are
+// n is asked before each request, by many goroutines at once, so it must not block. Less than 1 counts as 1, so that
+// there is always a request to measure. When n() becomes smaller, requests in progress go on, and no request is let in until there are
 // fewer. Adaptive panics if n is nil.
 //
 // A request counts until its handler has returned, panicked or ended its goroutine, and until connections that the handler has taken

@@ -10,11 +10,11 @@ import (
 )
 
 // ErrSameAlternative means that two policies with alternatives have picked the same limit and the same key for a
-// request, so that it would depend on one of them what the other one charges.
+// request, so that the charge of one would depend on that of the other.
 var ErrSameAlternative = checks.ErrSameAlternative
 
-// FirstOf makes policies alternatives of each other: of those that a request meets, the first that has room is
-// charged, and the others cost nothing. They are one part of a middleware, which may have other policies beside
+// FirstOf makes policies alternatives of each other: a request is charged to the first that has room
+// for it, and the others cost nothing. They are one part of a middleware, which may have other policies beside
 // them:
 //
 //	ratelimit.New(limiter, ratelimit.Options{}, append(ratelimit.FirstOf(plan, credits), perMinute)...)
@@ -24,9 +24,8 @@ var ErrSameAlternative = checks.ErrSameAlternative
 // one with a Cost of 0. If a middleware in front has charged one of the alternatives, the request has paid, and
 // none is asked.
 //
-// In headers and in a problem document an alternative is named if it was charged, or, of a request that is denied for
-// want of all of them, if it will be the first to have room. [Outcome] has all of them: those that do not
-// count have a Decision that is Waived.
+// In headers and in a problem document an alternative is named if it was charged, or, if none has room, if it will be
+// the first to have some. The outcomes have all of them: the Decision of the others is Waived.
 //
 // An alternative that is the same limit, with the same key, as a policy beside the alternatives charges nothing of its
 // own, since a limit is charged once: it has room if its Cost and its Headroom would fit. So tenants share

@@ -14,8 +14,8 @@ var ErrBodyTooLong = errors.New("the body is longer than Options.MaxKeyBody")
 // hasBody reports whether a request has a body that can be read.
 func hasBody(r *http.Request) bool { return r.Body != nil && r.Body != http.NoBody }
 
-// keyBody is the body of a request while the functions of policies and lists look at it: they can read so much of it and
-// no more. When they have, it is as long as it is. It is used by the goroutine of the request.
+// keyBody is the body of a request while the functions of policies and lists look at it: they can read a part of bounded
+// length. The bound is lifted after that. It is used by the goroutine of the request.
 type keyBody struct {
 	io.ReadCloser // the body itself
 
@@ -23,7 +23,7 @@ type keyBody struct {
 	exceeded   bool
 	ended      bool // the body was read to its end
 	lifted     bool
-	ahead      []byte // what was read and is to be read again
+	ahead      []byte // was read, and is to be read again
 	seen       []byte // all that was read, if it is kept
 	keeps      bool
 }
@@ -53,7 +53,7 @@ func (b *keyBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// end reads on when as much as allowed was read: to the end of the body, or it is too long.
+// end is Read at the bound: the body ends there, or is too long.
 func (b *keyBody) end() (int, error) {
 	if !b.exceeded {
 		var next [1]byte
@@ -67,7 +67,7 @@ func (b *keyBody) end() (int, error) {
 	return 0, &http.MaxBytesError{Limit: b.most}
 }
 
-// isUpload reports whether a client may still be sending the body of a request, which nobody is going to read. HTTP/2 tells
+// isUpload reports whether a client may still be sending the body of a request that is not going to be read. HTTP/2 tells
 // the client to stop.
 func (b *keyBody) isUpload(r *http.Request) bool {
 	return r.ProtoMajor == 1 && hasBody(r) && (b == nil || !b.ended)
@@ -92,14 +92,14 @@ func (b *keyBody) tooLong() error {
 	return fmt.Errorf("ratelimit: %w: %w", ErrBodyTooLong, &http.MaxBytesError{Limit: b.most})
 }
 
-// keep has what is read kept, so that it can be read again.
+// keep keeps all that is read, so that rewind can give it back.
 func (b *keyBody) keep() {
 	if b != nil {
 		b.keeps = true
 	}
 }
 
-// rewind returns the body as it was before anything was read of it, which was kept.
+// rewind returns the body from its beginning, after keep.
 func (b *keyBody) rewind() io.ReadCloser {
 	b.lifted, b.ahead = true, append(b.seen, b.ahead...)
 	return b

@@ -13,7 +13,7 @@ import (
 	"github.com/weir-go/ratelimit/keyfuncs"
 )
 
-// Errors of policies that cannot say what to check. They are in [Event].Err, and the
+// Errors of policies that cannot name their check. They are in [Event].Err, and the
 // request is answered with 500.
 var (
 	// ErrNoLimit means that a LimitFor has returned no Limit: for a plan that is in
@@ -34,7 +34,7 @@ func (e negativeCostError) Error() string { return fmt.Sprintf("cost %d is negat
 func (e negativeCostError) Is(target error) bool { return target == ErrNegativeCost }
 
 // call returns the call to make about a request. With an error, it returns the
-// policy that could not say.
+// policy that could not name its check.
 func (g *generation) call(r *http.Request, rc *requestContext) (call, error) {
 	c := call{Checks: make([]core.Check, 0, len(g.policies)), Terms: make([]terms, 0, len(g.policies))}
 	if g.asks {
@@ -85,8 +85,8 @@ func (g *generation) call(r *http.Request, rc *requestContext) (call, error) {
 	return c, nil
 }
 
-// addAlternatives adds to a call what is left of policies that are alternatives of each other. With an error, it
-// returns the place of the policy that could not say what to check.
+// addAlternatives adds to a call the checks of policies that are alternatives of each other, for a request. With an error, it
+// returns the place of the policy that could not name its check.
 func (g *generation) addAlternatives(c *call, r *http.Request, rc *requestContext, first, end int) (failed int, err error) {
 	own := call{MaxWait: c.MaxWait}
 	for i := first; i < end; i++ {
@@ -120,7 +120,7 @@ func (g *generation) addAlternatives(c *call, r *http.Request, rc *requestContex
 	return 0, nil
 }
 
-// terms returns what a policy says about its check.
+// terms returns the terms of a policy's check.
 func (g *generation) terms(policy int, check *core.Check) terms {
 	p := &g.policies[policy]
 	t := terms{Name: g.names[policy], Unit: p.Unit, Mode: checks.Mode(p.OnError), Settle: p.Settle.Cost, First: p.Settle.First}
@@ -143,7 +143,7 @@ func (g *generation) terms(policy int, check *core.Check) terms {
 }
 
 // chargedOutside reports whether a limiter in front has charged the check of a policy. If the
-// policy has a say in what that costs, it is remembered until the request is settled.
+// policy has a say in the cost, the check is remembered until the request is settled.
 func (rc *requestContext) chargedOutside(p *Policy, check *core.Check) bool {
 	outer, index := rc.charged(check)
 	if outer == nil {
@@ -156,7 +156,7 @@ func (rc *requestContext) chargedOutside(p *Policy, check *core.Check) bool {
 	return true
 }
 
-// uncheckable returns a policy that could not say what to check, as far as it is known.
+// uncheckable returns the call of a policy that could not name its check, as far as it is known.
 func (g *generation) uncheckable(policy int) call {
 	p, name := &g.policies[policy], g.names[policy]
 	if name == "" && p.LimitFor == nil {
@@ -165,8 +165,8 @@ func (g *generation) uncheckable(policy int) call {
 	return call{Checks: []core.Check{{Limit: p.Limit, Shadow: p.Shadow}}, Terms: []terms{{Name: name}}}
 }
 
-// unanswered returns the policies of a call, but for those of whose checks something was
-// decided. decided may be nil.
+// unanswered returns the policies of a call that have no check among the decided ones.
+// decided may be nil.
 func unanswered(c, decided *call) []Unanswered {
 	var list []Unanswered
 	for i := range c.Checks {
@@ -178,8 +178,8 @@ func unanswered(c, decided *call) []Unanswered {
 	return list
 }
 
-// settling returns what a policy says that a request has really cost: what it has reserved,
-// if it says nothing.
+// settling returns the function for the real cost of a policy's request: the reserved cost,
+// if the policy has no Settle.
 func settling(settle func(*http.Request, Served) int, cost int) func(*http.Request, Served) int {
 	if settle == nil {
 		return func(*http.Request, Served) int { return cost }
@@ -190,7 +190,7 @@ func settling(settle func(*http.Request, Served) int, cost int) func(*http.Reque
 	}
 }
 
-// check returns what a policy checks about a request. If that is not limited, it has no key.
+// check returns the check of a policy for a request. If that is not limited, it has no key.
 func (p *Policy) check(r *http.Request) (core.Check, error) {
 	if p.bans() {
 		return p.checkOfBan(r)
@@ -222,7 +222,7 @@ func (p *Policy) check(r *http.Request) (core.Check, error) {
 	return check, err
 }
 
-// checkOfBan returns what a ban asks about a request. If it does not apply, there is no key.
+// checkOfBan returns the check of a ban for a request. If it does not apply, there is no key.
 func (p *Policy) checkOfBan(r *http.Request) (core.Check, error) {
 	check := core.Check{Limit: p.Limit, Shadow: p.Shadow, Mode: core.Condition}
 	if p.Ban.StrikeOnDenial {

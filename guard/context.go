@@ -25,15 +25,15 @@ import (
 // A request that meets a Guard takes one allocation for it: there is room in it for the outcome of a plain request, and for the
 // values of its fields. Parts that few requests need are elsewhere.
 type requestContext struct {
-	context.Context //nolint:containedctx // it is one, on top of that which the request came with
+	context.Context //nolint:containedctx // it is one, on top of the request's own
 
 	guard   *generation
 	given   *http.Request // to Decide
 	matched keyfuncs.Matched
 	outer   *requestContext // of the limiters in front of the same request, or nil
-	parent  *requestContext // the nearest one outside, whatever it knows and of whichever request, or nil
-	isOwn   bool            // the parent is that of a request whose handler serves this one
-	// shared is the next limiter inside that has left uncharged what one in front has charged.
+	parent  *requestContext // the nearest one outside, maybe of another request, or nil
+	isOwn   bool            // the handler of the parent's request serves this one
+	// shared is the next limiter inside that has not charged a check again.
 	shared atomic.Pointer[requestContext]
 	// denied is the status of a denial further inside that was answered as another one, or 0.
 	denied atomic.Int32
@@ -44,7 +44,7 @@ type requestContext struct {
 	reservation *reservation
 	body        *keyBody                   // as the functions of policies and lists have read it; nil: it was not bounded
 	leastCosts  atomic.Pointer[leastCosts] // that limiters further inside want; nil: none
-	form        *multipart.Form            // whose files are removed when the request ends, or nil
+	form        *multipart.Form            // its files are removed when the request ends; or nil
 	ownProxy    *mistakes.OwnProxy         // while the key of a ban is read
 	routeTold   *string                    // the route that the key functions were told, or nil
 	spent       atomic.Int64               // that Spend was told; of the outermost limiter alone
@@ -155,12 +155,12 @@ func requestContextFrom(ctx context.Context) *requestContext {
 	return rc.known()
 }
 
-// frameworkKey is the key of what an adapter has told [Guard.Decide] of the framework. Unlike
+// frameworkKey is the key of the Matched of [Guard.Decide]. Unlike
 // [given.MatchedKey], it does not ask for the route.
 type frameworkKey struct{}
 
 // With returns a function of a request for a [Policy], such as LimitFor, Cost or Skip, that
-// asks what an adapter has told [Guard.Decide] of its framework: the [keyfuncs.Matched] of
+// asks the [keyfuncs.Matched] that the adapter has given to [Guard.Decide], of
 // type M. Adapters make their own With of it, which gives f the framework's context.
 //
 // Where there is no such M, because another adapter serves the request or because the
@@ -212,8 +212,8 @@ func reports(outcomes []Outcome, name string) bool {
 	return false
 }
 
-// charged returns where a limiter in front has answered a check for this request before, and
-// charged what it costs: the request context, and the index among its own outcomes. It returns
+// charged finds the outcome of a limiter in front that has charged the same check for this
+// request: its request context, and the index among its own outcomes. It returns
 // nil if there is none.
 func (rc *requestContext) charged(check *core.Check) (outer *requestContext, index int) {
 	inside := rc
@@ -252,7 +252,7 @@ func (rc *requestContext) write(h http.Header, room *[2]string) {
 }
 
 // detached returns a request that can be looked at when it has ended. A framework uses its
-// own context for another request then, so only the route is kept of what the adapter knew.
+// own context for another request then, so only the route is kept of the adapter's knowledge.
 func detached(r *http.Request) *http.Request {
 	return r.WithContext(&endedContext{Context: r.Context(), route: endedRoute(mistakes.RouteOf(r))}) //nolint:contextcheck // it is made of the request's
 }
@@ -264,7 +264,7 @@ type endedContext struct {
 	route endedRoute
 }
 
-// Value hides what the adapter has told of the framework.
+// Value hides the Matched of the adapter.
 func (c *endedContext) Value(key any) any {
 	switch key.(type) {
 	case given.MatchedKey, frameworkKey:
@@ -273,7 +273,7 @@ func (c *endedContext) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// endedRoute is what is known of the route of a request that has ended.
+// endedRoute is the route of a request that has ended, as far as it was known.
 type endedRoute string
 
 func (r endedRoute) Route() string         { return string(r) }
@@ -294,7 +294,7 @@ func (endedRoute) PathValue(string) string { return "" }
 // Without AsOwn, a request that was made anew is still charged by itself, unless it was read from text, as by [http.ReadRequest], with the
 // target of the handler's own request: use AsOwn for those. A copy of the handler's request cannot be told
 // from that request on its way through middleware: the first copy that meets a limit again is charged nothing there, and
-// each further one is charged. What a request of its own spends is counted for it if a limiter of its own settles, and
+// each further one is charged. The units that a request of its own spends are counted for it if a limiter of its own settles, and
 // otherwise for the request of the handler.
 func AsOwn(ctx context.Context) context.Context { return &ownContext{ctx} }
 
@@ -303,7 +303,7 @@ type ownContext struct {
 	context.Context //nolint:containedctx // it is one
 }
 
-// Value hides what is known of the request that the context comes from.
+// Value hides the knowledge of the request that the context comes from.
 func (c *ownContext) Value(key any) any {
 	switch key.(type) {
 	case requestContextKey, given.MatchedKey, frameworkKey:
@@ -312,8 +312,8 @@ func (c *ownContext) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// enclose finds out what the limiters in front know of the request, of which the parent is the nearest, unless it is one of its
-// own: a handler behind those limiters serves it.
+// enclose finds the limiters in front of the same request, of which the parent is the nearest. A request of its own, which a
+// handler behind those limiters serves, has none.
 func (rc *requestContext) enclose(parent *requestContext, r *http.Request) {
 	rc.parent = parent
 	rc.outer = parent.known()
@@ -332,7 +332,7 @@ func (rc *requestContext) known() *requestContext {
 	return rc
 }
 
-// enclosing returns what is known of the request whose handler serves this one as its own, or nil.
+// enclosing returns the knowledge of the outer request if its handler serves this one as its own, or nil.
 func (rc *requestContext) enclosing() *requestContext {
 	for rc.outer != nil {
 		rc = rc.outer
@@ -346,7 +346,7 @@ func (rc *requestContext) isOnly() bool {
 		if first := outer.shared.Load(); first != nil && !rc.isWithin(first) {
 			return false
 		}
-		if outer.isOwn { // what is outside of it is of another request
+		if outer.isOwn { // the next one is of another request
 			break
 		}
 	}
@@ -383,10 +383,10 @@ func same(given, r *http.Request) bool {
 	return given.Method == r.Method && given.Host == r.Host && given.URL != nil && r.URL != nil && given.URL.String() == r.URL.String()
 }
 
-// A handler behind a limiter has a copy of the request that the server has made. What it sets there has to be where the
-// server and those outside look for it: net/http removes the temporary files of the form in its own request alone.
+// A handler behind a limiter has a copy of the request that the server has made. The fields that it sets there have to be set where the
+// server and outer middleware look for them: net/http removes the temporary files of the form in its own request alone.
 
-// shareTrailer makes the trailer of a request one that its copies share: net/http writes one that nobody has announced to
+// shareTrailer makes the trailer of a request one that its copies share: net/http writes an unannounced trailer to
 // its own request alone, when the body has been read.
 func shareTrailer(r *http.Request) {
 	if r.Trailer == nil && r.ContentLength < 0 && hasBody(r) {
@@ -394,7 +394,7 @@ func shareTrailer(r *http.Request) {
 	}
 }
 
-// tellGiven tells the request that was given to Decide what was set on a copy of it, unless it has some of its own.
+// tellGiven sets the forms and the trailer of a copy on the request that was given to Decide, unless it has its own.
 func (rc *requestContext) tellGiven(r *http.Request) {
 	given := rc.given
 	if given == r {
@@ -414,8 +414,8 @@ func (rc *requestContext) tellGiven(r *http.Request) {
 	}
 }
 
-// removeForm removes the temporary files of the form that was told when the request ends. The server does that, too, unless
-// somebody outside has made a copy of its request. It is called when no handler needs them any more: the context may end
+// removeForm removes the temporary files of the form when the request ends. The server does that, too, unless
+// outer middleware has made a copy of its request. It is called when no handler needs them any more: the context may end
 // while one runs.
 func (rc *requestContext) removeForm() {
 	if form := rc.form; form != nil {
@@ -424,9 +424,9 @@ func (rc *requestContext) removeForm() {
 	}
 }
 
-// OutcomesFrom returns what the limiters in front of a handler have decided about
+// OutcomesFrom returns the outcomes of the limiters in front of a handler for
 // its request, the outermost first. It takes the context of the request. The
-// result is nil if no limiter has, or if the store could not answer; it must not
+// result is nil if no limiter has decided, or if the store could not answer; it must not
 // be changed.
 func OutcomesFrom(ctx context.Context) []Outcome {
 	if rc := requestContextFrom(ctx); rc != nil {
@@ -463,7 +463,7 @@ func outcomes(c *call, decisions []core.Decision, into []Outcome) []Outcome {
 	return into
 }
 
-// reserving returns what there may be to settle of a request, to be added to.
+// reserving returns the reservation of a request, to be added to.
 func (rc *requestContext) reserving() *reservation {
 	if rc.reservation == nil {
 		rc.reservation = new(reservation)
@@ -489,8 +489,7 @@ func (rc *requestContext) holdsPlaces() bool {
 	return rc.reservation != nil && rc.reservation.holdsPlaces()
 }
 
-// outermost returns what the outermost limiter knows of the request, of those that have
-// decided about it.
+// outermost returns the knowledge of the outermost limiter that has decided about the request.
 func (rc *requestContext) outermost() *requestContext {
 	for rc.outer != nil {
 		rc = rc.outer
@@ -519,7 +518,7 @@ func (rc *requestContext) costAtLeast(index, cost int) (more int) {
 	return max(0, cost-charged)
 }
 
-// leastCostsOf returns the least costs of the outcomes, to be added to.
+// leastCostsOf returns the least costs of the outcomes, to be raised.
 func (rc *requestContext) leastCostsOf() *leastCosts {
 	if least := rc.leastCosts.Load(); least != nil {
 		return least
@@ -528,8 +527,7 @@ func (rc *requestContext) leastCostsOf() *leastCosts {
 	return rc.leastCosts.Load()
 }
 
-// reserve remembers what there may be to settle of what this process has decided by
-// itself.
+// reserve remembers the reservation of a call that this process has decided by itself.
 func (rc *requestContext) reserve(local reserved) {
 	if local.Reservation != nil && local.Reserves() {
 		rc.reserving().local = local

@@ -81,7 +81,7 @@ func (g *generation) decidePlain(v *Verdict) {
 	g.tell(v, &e)
 }
 
-// tell tells of an event that the decision about a request is, and makes the answer if it is a denial.
+// tell tells of the decision about a request, and makes the answer if it is a denial.
 func (g *generation) tell(v *Verdict, e *Event) {
 	rc := v.rc
 	if e.Status != 0 {
@@ -156,7 +156,7 @@ func (g *generation) answer(rc *requestContext, e *Event, c call, decisions []co
 }
 
 // readKeys returns the call to make about the request of an event, with all that the functions of lists and policies read of
-// it. If a list decides about the request, or it cannot be said what to check, it tells the event and returns true.
+// it. If a list decides about the request, or a policy cannot name its check, it tells the event and returns true.
 func (g *generation) readKeys(rc *requestContext, e *Event, body *keyBody) (c call, decided bool) {
 	listed := g.options.Lists.used() && g.decideByList(e)
 	var err error
@@ -209,8 +209,8 @@ func (g *generation) conclude(rc *requestContext, e *Event, c call, decisions []
 	return true
 }
 
-// boundBody has the functions of policies and lists read no more of the body of a request than they may. It returns nil
-// if there is nothing to bound.
+// boundBody bounds how much of a body the functions of policies and lists can read. It returns nil if there is nothing to
+// bound.
 func (g *generation) boundBody(r *http.Request) *keyBody {
 	if !g.readsBodies || !hasBody(r) {
 		return nil
@@ -256,7 +256,7 @@ func (g *generation) deny(e *Event) *Denial {
 			}
 			denial.ViolatedPolicies = append(denial.ViolatedPolicies, o.Policy)
 			if e.Status == http.StatusTooManyRequests {
-				denial.RetryAfter = max(denial.RetryAfter, o.Decision.RetryAfter, 1) // a wait, whatever a store may say
+				denial.RetryAfter = max(denial.RetryAfter, o.Decision.RetryAfter, 1) // a store may say 0
 			}
 		}
 	case http.StatusServiceUnavailable:
@@ -278,5 +278,5 @@ func (g *generation) decideByCapacity(r *http.Request) Verdict {
 		return Verdict{Request: r, inside: inside}
 	}
 	shareTrailer(r)
-	return Verdict{Request: r.WithContext(r.Context()), inside: inside, given: r} // whose body is going to be watched
+	return Verdict{Request: r.WithContext(r.Context()), inside: inside, given: r} // its body is going to be watched
 }

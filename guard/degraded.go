@@ -11,19 +11,18 @@ import (
 	"github.com/weir-go/ratelimit/guard/internal/checks"
 )
 
-// degraded is what can be said about a call that the store has not answered, or not all
-// of.
+// degraded is the decision about a call that the store has not answered, or only in part.
 type degraded struct {
 	call
 
 	decisions []core.Decision
-	status    int // what to deny the request with, or 0; then nothing was decided
+	status    int // of the denial, if nothing was decided; or 0
 	err       error
 }
 
-// decideDegraded decides about a call as far as that goes after an error: what the store has
-// not answered in this process, where its policy says so, and the rest by the store. All of
-// it is charged or none: the part in this process first, which is easily given back.
+// decideDegraded decides about a call after an error of the store. This process decides about the
+// checks that the store has not answered, if their policies say so, and the store about the rest. All of
+// them are charged or none: those in this process first, since they are easily given back.
 func (g *generation) decideDegraded(ctx context.Context, rc *requestContext, c call, err error) degraded {
 	if status := givenUp(ctx, err); status != 0 {
 		return degraded{status: status, err: timeUp(ctx, err)}
@@ -63,9 +62,9 @@ func (g *generation) decideDegraded(ctx context.Context, rc *requestContext, c c
 	}
 }
 
-// decideLocally decides in this process about the checks of a call whose policies say so,
-// and leaves the others out. With an error nothing was decided, and the policies concerned
-// fail closed: so many keys are in use that one more could pass as often as it likes.
+// decideLocally decides in this process about the checks of a call with the mode Fallback,
+// and leaves the others out. An error means that the table of keys is full: nothing was decided, and the policies
+// fail closed, since one more key could pass as often as it likes.
 func (g *generation) decideLocally(ctx context.Context, lost call) (reserved, error) {
 	own := lost.Local()
 	if len(own.Checks) == 0 {
@@ -78,7 +77,7 @@ func (g *generation) decideLocally(ctx context.Context, lost call) (reserved, er
 	return reservedBy(&own, reservation), nil
 }
 
-// giveBack gives back what this process has charged by itself, since the request does
+// giveBack gives back the units that this process has charged by itself, since the request does
 // not pass, and returns the decisions as they are then.
 func (g *generation) giveBack(ctx context.Context, local reserved) []core.Decision {
 	if local.Reservation == nil {

@@ -99,10 +99,10 @@ func (d *Denial) Native(r *http.Request) bool {
 	return d.Returnable(r) && !accept.PrefersPlainText(r.Header.Values("Accept"))
 }
 
-// Returnable reports whether a framework whose handlers return errors may return the
+// Returnable reports whether a framework with handlers that return errors may return the
 // denial as one, for its error handler to answer, with [Denial.Problem] in it: there is no
-// [Options.Denied], and the request is no call of gRPC, gRPC-Web or Connect, whose clients
-// understand no other answer than that of ServeHTTP.
+// [Options.Denied], and the request is no call of gRPC, gRPC-Web or Connect. Clients of those
+// understand the answer of ServeHTTP alone.
 func (d *Denial) Returnable(r *http.Request) bool {
 	_, isRPC := rpc.CallOf(r)
 	return !d.hooked() && !isRPC
@@ -127,7 +127,7 @@ func (d *Denial) Returnable(r *http.Request) bool {
 // INTERNAL for 500, RESOURCE_EXHAUSTED for 413. It comes with the detail google.rpc.RetryInfo, which is RetryAfter;
 // with gRPC and gRPC-Web there is grpc-retry-pushback-ms besides, after which a client retries
 // by itself. It is -1, which is not to retry, if the wait is longer than five seconds and if no
-// wait can help: a client would sleep for all of it, whatever its deadline.
+// wait can help: a client would sleep for all of it, even beyond its deadline.
 func (d *Denial) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if d.hooked() {
 		d.serveHook(w, r)
@@ -199,8 +199,8 @@ func (d *Denial) retryAfter() (seconds int64, ok bool) {
 	return headers.RetryAfter([]headers.Policy{{Decision: core.Decision{RetryAfter: d.RetryAfter}}})
 }
 
-// writeHeader sets what every denial has to say, and removes what outer code has said
-// of a response that will not be sent.
+// writeHeader sets the fields of every denial, and removes those by which outer code describes
+// a response that will not be sent.
 func (d *Denial) writeHeader(h http.Header) {
 	for name := range h {
 		if describesPage(name) {

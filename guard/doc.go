@@ -3,7 +3,7 @@
 // net/http and no framework.
 //
 // Programs use an adapter, package nethttp, gin, echo or echo/v5 of this module, which has
-// the same names: what follows holds for all of them. An adapter for another framework is
+// the same names: this page holds for all of them. An adapter for another framework is
 // written around [Guard.Decide]: examples/fiber in the repository is one. Package guardtest tests it.
 //
 // Errors, panics and log messages begin with "ratelimit:", the name under which programs
@@ -20,28 +20,27 @@
 // # One middleware, or several inside one another
 //
 // The policies of one middleware are decided together, in one round trip: all of them are
-// charged, or none. Middlewares inside one another are decided one after the other: what an
-// outer one has charged stays charged when an inner one denies the request. A client that
+// charged, or none. Middlewares inside one another decide one after the other: the charge of an
+// outer one stays when an inner one denies the request. A client that
 // is denied by the limit of a route uses up the limit of the whole server meanwhile. So
 // give limits that belong together to one [Guard], and use [Policy].LimitFor and Skip for
-// what depends on the route. Where they have to stand apart, the outer policy can take back
+// limits that depend on the route. Where they have to stand apart, the outer policy can take back
 // its charge by [SettlePolicy].Cost, which is told the status of the inner denial.
 //
 // # How long a place is held
 //
 // A request holds its places of a [core.Concurrent] limit while its handler runs. They are renewed meanwhile, and given
-// back in the background when the handler has returned, has panicked or has called [runtime.Goexit]: once, whatever
-// becomes of the request. A stream holds them until it ends. If the handler has taken the connection over, they are
+// back in the background, once, when the handler has returned, has panicked or has called [runtime.Goexit]. A stream holds them until it ends. If the handler has taken the connection over, they are
 // held until that is closed, too. If it leaves an error for others to answer, they are given back before the
 // answer.
 //
 // An [http.TimeoutHandler] around the limiter does not change that: they are held until the handler has really
 // returned. Inside of the limiter, it returns before its handler does, and the places are given back then.
 //
-// A handler whose places are lost, because the store has not heard of this process for the whole lease, runs on. See
+// A handler runs on if its places are lost, because the store has not heard of this process for the whole lease. See
 // [PermitFrom].
 //
-// # What the log warns of
+// # Warnings in the log
 //
 // [Options].Logger is warned, once each, of mistakes that nothing else shows:
 //
@@ -53,8 +52,8 @@
 //     route. Requests of different routes share one limit. Wrap the mux itself or each
 //     handler; in chi, use With, or Use in a Group.
 //   - A key function of the program's own has found no key in any of its first hundred requests. They all
-//     count by address, or by what else stands in. Use [keyfuncs.PathValue] for a part of the path, and
-//     put the limiter behind the router, and behind the middleware, that finds out what the function reads.
+//     count by address, or by another substitute. Use [keyfuncs.PathValue] for a part of the path, and
+//     put the limiter behind the router and the middleware on which the function depends.
 //   - Two lines of the program build a limit with the same numbers, the default key and
 //     no name on one [core.Limiter]. They count for each other. See above.
 //   - A ban by response ([BanPolicy].Strike) has no [core.Concurrent] limit beside it. All
@@ -63,9 +62,9 @@
 //   - A ban by address meets one of your own proxies: a peer of a private network, or an address that the
 //     trust model of [keyfuncs.IP] believes. It is never struck or banned.
 //
-// # What the client gets
+// # The answer to the client
 //
-// Every response carries what [Options].Headers writes, on success too. A denied
+// Every response carries the fields that [Options].Headers writes, on success too. A denied
 // request gets 429 with Retry-After, Cache-Control: no-store, and a problem
 // document (RFC 9457) that names the violated policies, or a line of plain text
 // if the client prefers that. A call of gRPC, gRPC-Web or Connect is answered in its
@@ -74,8 +73,8 @@
 //
 // The headers are set before the handler runs, so a handler that sets one of them
 // itself wins. Nested limiters, of the whole server, a group and a route, add up to
-// one list of policies, and single-valued fields tell of the tightest. Behind an
-// [httputil.ReverseProxy] whose upstream has limits, too, [MergeUpstream] makes one
+// one list of policies, and single-valued fields tell of the tightest. Around an
+// [httputil.ReverseProxy] to a server with limits of its own, [MergeUpstream] makes one
 // set of both.
 //
 // The handler is given the [http.ResponseWriter] as it came, so it can do all that the
@@ -91,9 +90,9 @@
 //
 // The files of this package follow the way of a request. A file uses those above it:
 //
-//	policies  policy.go and its parts, options.go  what a program says; validate.go says whether that makes sense
-//	known     generation.go                        what a Guard serves with until its policies are replaced
-//	          reservation.go, context.go           what a request has reserved, and what is known of it from stage to stage
+//	policies  policy.go and its parts, options.go  the words of a program; validate.go finds mistakes in them
+//	known     generation.go                        the state of a Guard until its policies are replaced
+//	          reservation.go, context.go           the reservation of a request, and its knowledge from stage to stage
 //	plan      check.go, plain.go                   keys, costs and limits become checks; plain.go for one fixed limit
 //	          plan.go, rules.go                    policies and options become a generation, before requests come
 //	settle    settle.go, grow.go                   the real cost, when the request has been served

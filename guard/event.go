@@ -15,8 +15,8 @@ type Event struct {
 	// Request is the request, as it came to the middleware.
 	Request *http.Request
 	// Outcomes are the decisions of the middleware's policies, in their order but with
-	// shadow policies last. Those that could not be decided are in Unanswered instead;
-	// those that were decided without the store are Degraded.
+	// shadow policies last. Policies without a decision are in Unanswered instead.
+	// Decisions that were made without the store are Degraded.
 	Outcomes []Outcome
 	// Unanswered are the policies about which nothing was decided, because the store has
 	// not answered, or not before the request's deadline, or because one of them could not
@@ -40,9 +40,9 @@ type Event struct {
 	// Settled says that this is the second event of a request, which was served: with
 	// the real costs in Outcomes, the status of the response, and why they could not be
 	// settled in Err. If the response has waited for the settlement ([SettlePolicy].First,
-	// or [Settle]), the Decision of each outcome tells what is left after it, as a check that only
-	// looks is told; what was not settled, or needed no settlement, has its earlier Decision, and so has all of a request
-	// whose response has not waited.
+	// or [Settle]), the Decision of each outcome tells the units left after it, as of a check that only
+	// looks. An outcome has its earlier Decision if it was not settled, or needed no settlement, or if the response has not
+	// waited.
 	// A settlement that failed with [core.ErrNotDone] is tried again for two
 	// seconds, of which no event tells. Only policies with Settle or Strike have a second event.
 	Settled bool
@@ -74,21 +74,21 @@ type Unanswered struct {
 	Limit core.Limit
 	// Shadow says that the policy only watches.
 	Shadow bool
-	// Mode says what the policy does with requests when the store does not answer. It is
-	// 0 if it is the policy that could not say what to check.
+	// Mode is the policy's mode for when the store does not answer. It is 0 if this policy is the one that could not
+	// name its check.
 	Mode ErrorMode
 }
 
-// Outcome is what one policy decided about a request.
+// Outcome is the decision of one policy about a request.
 type Outcome struct {
 	// Policy is the policy's name in headers and problem documents: that of its
 	// limit, with a number after it if several policies of the request would have
 	// the same.
 	Policy string
-	// Key says whose traffic the request was taken for. It may name a person: think
+	// Key is the key that the request counts for. It may name a person: think
 	// before you log it.
 	Key string
-	// Unit is what the policy counts: see [Policy].
+	// Unit is the unit that the policy counts: see [Policy].
 	Unit string
 	// Cost is how many units the check was for. Of a [Policy].Ban it is how many strikes were made, or, where it is
 	// less than 0, forgiven.
@@ -98,8 +98,8 @@ type Outcome struct {
 	// Condition says that the policy is an alternative ([FirstOf]) and charges nothing, since another policy
 	// of the request is the same limit: its Decision says whether its cost and headroom would fit.
 	Condition bool
-	// Decision is the answer. Of policies that are alternatives, those are Waived that do not count: all but
-	// the one that was charged, or, if none has room, the one that will be the first to have some.
+	// Decision is the answer. Of alternatives, one counts: the one that was charged, or, if none has room, the one that will
+	// be the first to have some. The others are Waived.
 	Decision core.Decision
 }
 
@@ -115,7 +115,7 @@ func anyDenied(outcomes []Outcome) bool {
 	return false
 }
 
-// reported appends what the client is told of the outcomes. It is told nothing of those
+// reported appends the outcomes that the client is told of. It is told of none
 // that this process has decided by itself.
 func reported(outcomes []Outcome, into []headers.Policy) []headers.Policy {
 	for i := range outcomes {
@@ -160,8 +160,8 @@ func (e *Event) Banned() bool {
 }
 
 // Counts reports whether the outcome at a place among those of a request says something that the others do not: of
-// alternatives ([FirstOf]), that which is not Waived, and of a limit that is both an alternative and a policy
-// beside it, the one that denies. So counters count what was charged, and each limit once.
+// alternatives ([FirstOf]), the one that is not Waived, and of a limit that is both an alternative and a policy
+// beside it, the one that denies. So counters count each charge and each limit once.
 func Counts(outcomes []Outcome, place int) bool {
 	o := &outcomes[place]
 	if o.Decision.Waived || o.Decision.Limit == core.Unlimited {

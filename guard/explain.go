@@ -6,9 +6,9 @@ import (
 	"github.com/weir-go/ratelimit/keyfuncs"
 )
 
-// Explain returns what an observer would be told if the request came now: which policies it meets, with which keys and costs, what each
-// of them says, and the status of the answer. It charges nothing, and leaves no trace: a body that the functions of policies read can be read
-// again. Remaining is what is left now, before the request
+// Explain returns the event that an observer would be told if the request came now: the policies that it meets, with their keys, costs and
+// decisions, and the status of the answer. It charges nothing, and leaves no trace: a body that the functions of policies read can be read
+// again. Remaining are the units left now, before the request
 // is charged. It knows nothing of limiters in front of this one and of [Adaptive],
 // and does not wait for a place, as a MaxWait would.
 //

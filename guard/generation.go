@@ -14,13 +14,13 @@ import (
 	"github.com/weir-go/ratelimit/keyfuncs"
 )
 
-// generation is what a [Guard] serves with until the next [Guard.Swap]: its limiter, its options and its policies, and what
+// generation is the state of a [Guard] until the next [Guard.Swap]: its limiter, its options and its policies, and all that
 // follows from them for every request. Each request has one generation from its beginning to its settlement.
 type generation struct {
 	limiter   *core.Limiter
 	options   Options
 	policies  []Policy
-	names     []string // what the policies are called, or "" if that depends on the request
+	names     []string // of the policies, or "" if that depends on the request
 	fields    []string // that options.Headers may write
 	writer    headers.Writer
 	lone      dialect.Lone       // the writer, if it writes of one policy alone; nil: it does not
@@ -33,7 +33,7 @@ type generation struct {
 	// readsBodies says that functions of the program may read the body of a request.
 	readsBodies bool
 
-	sets       *sets // those of several sets of rules, of which each request meets some; nil: there is this one alone
+	sets       *sets // several sets of rules, of which each request meets some; nil: there is this one alone
 	union      bool  // of sets that a request meets by several readings of its path
 	unreadable bool  // no policy is known for its requests: they are denied
 }
@@ -77,7 +77,7 @@ func (c *capacity) enter() bool {
 
 func (c *capacity) release() { c.inside.Add(-1) }
 
-// call is the checks of a request that are asked together, and terms what a policy says about its own.
+// call is the checks of a request that are decided together, and terms belong to the check of one policy.
 type (
 	call  = checks.Call[Served]
 	terms = checks.Terms[Served]

@@ -14,17 +14,17 @@ import (
 // limit and a Settle, the request was exempt, or it was let through because the store could not answer.
 var ErrNotReserved = errors.New("ratelimit: nothing is reserved for the request under this limit, so it cannot grow")
 
-// Grow reserves more for a request whose handler finds out that it takes more than its Cost: a stream that goes on. It
-// takes the context of the request, and how many units have to be reserved in all under each of some limits, by the name
+// Grow reserves more for a request that takes more than its Cost, such as a stream that goes on. It
+// takes the context of the request, and the total that has to be reserved under each of some limits, by the name
 // of the limit: of plans that share a name, any will do. To grow twice to the same total is to grow once, and a total
 // that is reserved already asks the store nothing.
 //
-// What is missing is charged now, under all of the limits or under none. Grow returns the Decision of the first limit
+// The missing units are charged now, under all of the limits or under none. Grow returns the Decision of the first limit
 // that denies it, with the time after which it may pass, or else of the one with the least left. If it is denied,
-// the request keeps what it has: the handler ends the stream at its budget, or waits. [SettlePolicy].Cost says at the end
-// what was really used, whatever is reserved, and finds the total in [Served].Cost.
+// the request keeps its reservation: the handler ends the stream at its budget, or waits. [SettlePolicy].Cost returns the
+// real cost at the end, and finds the total in [Served].Cost.
 //
-// Limits of several middlewares are asked one after the other, the innermost first: what an inner one has granted stays
+// Limits of several middlewares are asked one after the other, the innermost first: the units of an inner one stay
 // reserved until the request is settled. Where the store could not answer and this process decides ([Fallback]), its
 // share decides about growth, too.
 //
@@ -61,7 +61,7 @@ func Grow(ctx context.Context, total int, limits ...core.Limit) (core.Decision, 
 	return slices.MinFunc(all, func(a, b core.Decision) int { return a.Remaining - b.Remaining }), nil
 }
 
-// growing returns which checks of a call can grow under some limits.
+// growing returns the places of the checks that can grow under some limits.
 func (v *reserved) growing(limits []core.Limit) (of []int) {
 	if v.Reservation == nil {
 		return nil
@@ -75,8 +75,8 @@ func (v *reserved) growing(limits []core.Limit) (of []int) {
 	return of
 }
 
-// grow reserves more for the checks of a call that are of some limits, and returns the answers, and of which limits they are. If there
-// are none, it does nothing.
+// grow reserves more for the checks of a call under some limits, and returns the answers and their limits. Without such a check, it does
+// nothing.
 func (g *generation) grow(
 	ctx context.Context, of *reservation, own *reserved, limits []core.Limit, total int,
 ) (answers []core.Decision, grown []core.Limit, err error) {
@@ -117,14 +117,14 @@ func (g *generation) grow(
 	return answers, grown, nil
 }
 
-// Settle settles a request now, before its handler returns: to tell the client what is left in a trailer, or in the last
-// event of a stream. It takes the context of the request, asks each [SettlePolicy].Cost by what was written and spent until
-// then, and returns the outcomes of all limiters in front that had something to settle, with the real costs and what is
-// left, the outermost first. When the handler returns, the request is not settled again, and what is spent in between is
-// lost. Places of [core.Concurrent] limits are held on.
+// Settle settles a request now, before its handler returns: to tell the client in a trailer, or in the last
+// event of a stream, how much is left. It takes the context of the request, and calls each [SettlePolicy].Cost with the bytes
+// and units until then. It returns the outcomes of all limiters in front that had something to settle, with the real costs and the
+// units left, the outermost first. When the handler returns, the request is not settled again: units spent in between are
+// lost. Places of [core.Concurrent] limits are kept.
 //
 // It returns nil if there was nothing to settle: no policy has a Settle, or the request was settled before. It also returns nil, and settles
-// nothing, while the response may still be a strike ([BanPolicy].Strike): until it has begun, nobody knows its status.
+// nothing, while the response may still be a strike ([BanPolicy].Strike): its status is unknown until it has begun.
 func Settle(ctx context.Context) []Outcome {
 	var all []Outcome
 	for rc := requestContextFrom(ctx); rc != nil; rc = rc.outer {
@@ -135,7 +135,7 @@ func Settle(ctx context.Context) []Outcome {
 	return all
 }
 
-// settleNow settles a request whose handler goes on.
+// settleNow settles a request while its handler goes on.
 func (g *generation) settleNow(rc *requestContext, v *reservation) []Outcome {
 	s := &v.settlement
 	s.mu.Lock()

@@ -35,7 +35,7 @@ type Guard struct {
 }
 
 // New returns a Guard that has the limiter decide about all policies of a request
-// together. It talks to nobody.
+// together. It sends nothing.
 //
 // It returns the reason as an error if the limiter is nil, if there is no policy, if one
 // has an invalid limit, or both or neither of Limit and LimitFor, if two have one name,
@@ -48,7 +48,7 @@ func New(limiter *core.Limiter, options Options, policies ...Policy) (*Guard, er
 	return g, nil
 }
 
-// Follow returns a Guard that serves by the rules of a set, and by those that replace them. A request meets one set
+// Follow returns a Guard that serves by the rules of a set, and by the rules that replace them. A request meets one set
 // of rules, as a whole: see [Guard.Swap] for the usage that is kept. Do not call Swap itself: the next
 // rules would replace its policies. Follow returns the reason as an error
 // if the limiter or the set is nil, and where [New] would for one of the sets.
@@ -78,18 +78,18 @@ func Must(built *Guard, err error) *Guard {
 	return built
 }
 
-// Swap replaces the limiter, the options and the policies of a Guard, as a whole. Each request is served by those that
+// Swap replaces the limiter, the options and the policies of a Guard, as a whole. A request keeps the ones that
 // were in force when it began, until it is settled. Where [New] would return an error, Swap returns that error, and
 // nothing changes.
 //
-// What clients have used is in the store. A named limit keeps it, also when its numbers
+// The store keeps the usage of clients. A named limit keeps it, also when its numbers
 // change; so does an unnamed one with the same numbers. An unnamed limit with other numbers
 // is another limit, and starts fresh. On the same limiter and with the same
-// Options.Replicas, the [Fallback] mode goes on from what it knows. With the same
+// Options.Replicas, the [Fallback] mode keeps its snapshots. With the same
 // Options.Logger, no warning is repeated.
 //
-// Requests that have begun are settled by the policies that they met, and wait for their turn under the old limits. So close a limiter that was replaced
-// only when they have ended: what it can no longer settle stays charged.
+// Requests that have begun are settled by the policies that they met, and wait for their turn under the old limits. So close the old limiter
+// only when they have ended: costs that it can no longer settle stay charged.
 func (g *Guard) Swap(limiter *core.Limiter, options Options, policies ...Policy) error {
 	g.swapping.Lock()
 	defer g.swapping.Unlock()
@@ -105,7 +105,7 @@ func (g *Guard) Swap(limiter *core.Limiter, options Options, policies ...Policy)
 // touches no response. Where limits shape traffic, it holds an admitted request until its turn. Where a policy
 // has a MaxWait, it waits for a place.
 //
-// matched is what the framework's router knows about the request; nil leaves the key
+// matched is the framework router's knowledge of the request; nil leaves the key
 // functions with the request itself. [With] finds it again.
 func (g *Guard) Decide(r *http.Request, matched keyfuncs.Matched) Verdict {
 	return g.met(r, matched).decideAbout(r, matched)

@@ -23,22 +23,22 @@ type List interface {
 	Keys() int
 }
 
-// Lists are decided about before all policies: who is in Allow passes, whatever Deny and
-// the policies say, and who is in Deny is answered with 403. Neither asks the store, is
-// charged, or is told of a limit. All others go on to the policies. The zero value has no
+// Lists decide before all policies. A client in Allow passes, even if Deny or a policy
+// would deny it, and a client in Deny is answered with 403. Neither costs a call of the store or
+// a unit, and neither is told of a limit. All others go on to the policies. The zero value has no
 // lists, and costs nothing.
 //
-// Lists hold for one middleware. Give them to those inside as well if these have policies
-// that the allowed are to be exempt from.
+// Lists hold for one middleware. Give them to those inside as well if a client in Allow is
+// to be exempt from their policies, too.
 //
-// Never allow what a client can forge. Behind a proxy the peer is the proxy, so that a list
+// Never allow an address or a key that a client can forge. Behind a proxy the peer is the proxy, so that a list
 // with the proxy's address allows everybody: name the proxies in Address. A key must be
 // verified before it is looked up.
 type Lists struct {
-	// Allow lists those whom no policy limits. The default is nil: nobody.
+	// Allow lists the clients that no policy limits. The default is nil, an empty list.
 	Allow List
 
-	// Deny lists those whom the middleware denies. The default is nil: nobody.
+	// Deny lists the clients that the middleware denies. The default is nil, an empty list.
 	Deny List
 
 	// Address finds the client's address, to be looked up among the prefixes of the lists. The
@@ -66,7 +66,7 @@ const (
 	ListDenied
 )
 
-// String returns what package telemetry calls it, and "unlisted".
+// String returns its name in package telemetry, or "unlisted".
 func (l Listed) String() string {
 	switch l {
 	case Unlisted:
@@ -89,7 +89,7 @@ func (l *Lists) check() error {
 		list List
 	}{{"Allow", l.Allow}, {"Deny", l.Deny}} {
 		if one.list != nil && l.By == nil && one.list.Keys() > 0 {
-			return fmt.Errorf("Options.Lists.%s has %d keys, and By is nil: say what the key of a request is", one.name, one.list.Keys())
+			return fmt.Errorf("Options.Lists.%s has %d keys, and By is nil: set By, which finds the key of a request", one.name, one.list.Keys())
 		}
 	}
 	if !l.used() && (l.Address != nil || l.By != nil) {
@@ -98,7 +98,7 @@ func (l *Lists) check() error {
 	return nil
 }
 
-// find returns what the lists say about a request. With an error, the key of the request
+// find looks a request up in the lists. With an error, the key of the request
 // could not be found out, and the request is not to be served.
 func (l *Lists) find(r *http.Request) (Listed, error) {
 	address := l.Address(r)

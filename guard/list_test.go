@@ -114,10 +114,10 @@ func TestListsThatMakeNoSenseAreRefusedAtTheStart(t *testing.T) {
 	live := new(lists.Live)
 	live.Swap(keys)
 	for want, l := range map[string]guard.Lists{
-		"Options.Lists.Deny has 2 keys, and By is nil: say what the key of a request is":  {Deny: keys},
-		"Options.Lists.Allow has 2 keys, and By is nil: say what the key of a request is": {Allow: live},
-		"Options.Lists has neither Allow nor Deny: leave Address and By out, too":         {By: keyfuncs.RemoteIP},
-		"Options.Lists has neither Allow nor Deny: leave Address and By out, too.":        {Address: keyfuncs.Address()},
+		"Options.Lists.Deny has 2 keys, and By is nil: set By, which finds the key of a request":  {Deny: keys},
+		"Options.Lists.Allow has 2 keys, and By is nil: set By, which finds the key of a request": {Allow: live},
+		"Options.Lists has neither Allow nor Deny: leave Address and By out, too":                 {By: keyfuncs.RemoteIP},
+		"Options.Lists has neither Allow nor Deny: leave Address and By out, too.":                {Address: keyfuncs.Address()},
 	} {
 		_, err := guard.New(memory(), guard.Options{Lists: l}, guard.Policy{Limit: core.FixedWindow(1, time.Hour)})
 		if err == nil || err.Error() != "ratelimit: "+strings.TrimSuffix(want, ".") {

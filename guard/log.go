@@ -11,19 +11,18 @@ import (
 	"github.com/weir-go/ratelimit/core"
 )
 
-// eventLog logs what is unusual about requests: for [Options.Logger]. It never names a
-// key, an address or what a request is about.
+// eventLog logs unusual requests, for [Options.Logger]. It never names a key, an address or the
+// target of a request.
 type eventLog struct {
-	logger   *slog.Logger // nil: the default one, whichever that is then
+	logger   *slog.Logger // nil: the default one of that time
 	next     atomic.Int64 // when it may warn again, in Unix nanoseconds
-	unlogged atomic.Int64 // warnings that it has kept for itself since the last one
+	unlogged atomic.Int64 // warnings left out since the last one
 }
 
 // quiet is how long an eventLog does not warn after it has.
 const quiet = 10 * time.Second
 
-// event logs what is to be said of an event. Of most there is nothing. A panic of the logger is contained: the request
-// goes on.
+// event logs an event if it is unusual. A panic of the logger is contained: the request goes on.
 func (l *eventLog) event(e *Event) {
 	defer func() { _ = recover() }() // there is nowhere left to tell it
 	if e.Err != nil || e.Status == http.StatusTooManyRequests || e.Status == http.StatusForbidden {
@@ -73,7 +72,7 @@ func (l *eventLog) warn(ctx context.Context, logger *slog.Logger, e *Event) {
 	}
 	message := "ratelimit: a call could not be answered"
 	if e.Settled {
-		message = "ratelimit: what a request has cost could not be settled"
+		message = "ratelimit: the cost of a request could not be settled"
 	}
 	attributes := []slog.Attr{
 		slog.String("failure", string(core.FailureOf(e.Err))), slog.Any("error", e.Err), slog.Int64("unlogged", l.unlogged.Swap(0)),
@@ -84,14 +83,14 @@ func (l *eventLog) warn(ctx context.Context, logger *slog.Logger, e *Event) {
 	logger.LogAttrs(ctx, slog.LevelWarn, message, attributes...)
 }
 
-// panicked logs that a Settle function, or the observer, has panicked where nobody else
-// would tell of it.
+// panicked logs that a Settle function, or the observer, has panicked on a goroutine of the
+// limiter's.
 func (l *eventLog) panicked(ctx context.Context, reason any) {
 	defer func() { _ = recover() }() // there is nowhere left to tell it
 	logger := l.logger
 	if logger == nil {
 		logger = slog.Default()
 	}
-	logger.LogAttrs(ctx, slog.LevelError, "ratelimit: settling what a request has cost has panicked",
+	logger.LogAttrs(ctx, slog.LevelError, "ratelimit: settling the cost of a request has panicked",
 		slog.Any("panic", reason), slog.String("stack", string(debug.Stack())))
 }

@@ -123,7 +123,7 @@ func TestAFailedSettlementIsLogged(t *testing.T) {
 	w := httptest.NewRecorder()
 	g.Decide(httptest.NewRequest(http.MethodGet, "/", nil), nil).Serve(w, func(http.ResponseWriter, *http.Request) int { return 0 })
 	expectLines(t, log, map[string]any{
-		"level": "WARN", "msg": "ratelimit: what a request has cost could not be settled",
+		"level": "WARN", "msg": "ratelimit: the cost of a request could not be settled",
 		"failure": "other", "error": "the store is down", "unlogged": 0,
 	})
 }

@@ -16,17 +16,16 @@ type Options struct {
 
 	// Denied answers a request that may not go on, in place of the problem document,
 	// for every reason: the Denial tells which one. Retry-After, Cache-Control and the
-	// limits' headers are set already and may be changed; [OutcomesFrom] tells what was
-	// decided. The default is nil, which is [Denial.ServeHTTP].
+	// limits' headers are set already and may be changed; [OutcomesFrom] has the
+	// decisions. The default is nil, which is [Denial.ServeHTTP].
 	//
 	// If it neither writes nor takes the connection over, the answer is an empty one of the
 	// Denial's Status. denial.ServeHTTP(w, r) gives the usual answer, so that a hook can
-	// only add a header, say. The hook is asked about calls of gRPC and Connect as well,
-	// whose clients understand no other answer than the usual one; where that is anything
-	// else than the problem document, [Denial.Native] is false.
+	// only add a header, say. The hook is asked about calls of gRPC and Connect as well, though their
+	// clients understand the usual answer alone. [Denial.Native] tells whether the usual answer
+	// is the problem document.
 	//
-	// It is called by many goroutines at once, and not for a client that went away (499),
-	// who reads nothing.
+	// It is called by many goroutines at once, but not for a client that went away (499).
 	Denied func(w http.ResponseWriter, r *http.Request, denial *Denial)
 
 	// Lists let clients pass, and deny clients, before any policy is asked: clients that pass are
@@ -46,15 +45,14 @@ type Options struct {
 
 	// MaxKeyBody is how many bytes of a request's body the functions of policies and lists may read in all: a key function
 	// that parses a form, or a Cost that looks for the model in a document. The default, 0, is 1 MiB. Less than 0 is an
-	// error. A request whose body they want to read beyond that is answered with 413, and charges nothing, even if the function is
-	// that of a Shadow. What they parse as a form, the handler finds parsed, and what they have not read, it reads: the bound is not
-	// the handler's.
+	// error. A request is answered with 413, and charges nothing, if one of them wants to read more of its body, even the function
+	// of a Shadow. The handler finds a form that they have parsed, and reads the rest of the body: it has no such bound.
 	MaxKeyBody int64
 
 	// Draining ends when the server begins to shut down, as the context of
 	// [signal.NotifyContext] does: requests that wait for their turn under a
 	// [core.Shaping] limit, or for a place of a [core.Concurrent] one, are then answered with 503
-	// and give their slots back, and so are those that would have to wait. [http.Server.Shutdown] then does not wait for a whole
+	// and give their slots back. So is a request that would have to wait. [http.Server.Shutdown] then does not wait for a whole
 	// queue. Nil never ends.
 	//
 	// [signal.NotifyContext]: https://pkg.go.dev/os/signal#NotifyContext
@@ -77,14 +75,14 @@ type Options struct {
 
 	// Observe is told the decision about each request that a list or a policy applied to, before
 	// the request goes on or is answered. It is called on the request's goroutine, except
-	// for what is settled beside the response or after the request has ended. It must not block. The default is to
-	// tell nobody. Package telemetry reports to OpenTelemetry.
+	// for a settlement beside the response or after the end of the request. It must not block. The default is no
+	// observer. Package telemetry reports to OpenTelemetry.
 	Observe func(Event)
 
 	// Logger is told of denied requests at level debug. If it panics, that changes nothing. It is told at level warn of calls
 	// that could not be answered, once in ten seconds at the most and with the number of
-	// those that were left out, and once each of the mistakes that the package
-	// documentation lists. It is never told whose requests they are, but an error of a key
+	// calls left out, and once each of the mistakes that the package
+	// documentation lists. It is never told the key of a request, but an error of a key
 	// function or a LimitFor of yours is logged as it is. The default is [slog.Default] at
 	// the time; slog.New(slog.DiscardHandler) logs nothing.
 	Logger *slog.Logger

@@ -102,7 +102,7 @@ func (g *generation) waitForPlaces(ctx context.Context, c *call, longest time.Du
 	return nil, decisions, nil
 }
 
-// isEndedWait reports whether an error is that of a wait for places which the request's deadline or the server's
+// isEndedWait reports whether an error is that of a wait for places that the request's deadline or the server's
 // end has ended.
 func isEndedWait(err error) bool {
 	_, late := errors.AsType[*core.LimitedError](err)

@@ -45,7 +45,7 @@ func build(old *generation, limiter *core.Limiter, options Options, policies []P
 	if options.OnOverload == unsaid {
 		options.OnOverload = FailClosed
 	}
-	if old == nil { // what takes the place of a limit is not beside it
+	if old == nil { // else the new limit takes the place of the old one, and does not stand beside it
 		mistakes.WarnOfEqual(limiter, options.Logger, unnamedByPeer(policies))
 	}
 	placement := mistakes.NewPlacement(options.Logger, peerOf(&options, policies))
@@ -91,8 +91,8 @@ func build(old *generation, limiter *core.Limiter, options Options, policies []P
 	return g, nil
 }
 
-// inherit takes over what an old generation knows of the store, where that is the same one, and
-// of what it has logged.
+// inherit takes over the fallback of an old generation, if the store is the same one, and
+// its log.
 func (g *generation) inherit(old *generation) {
 	if g.limiter == old.limiter && g.options.replicas() == old.options.replicas() {
 		g.fallback = old.fallback
@@ -115,7 +115,7 @@ func (g *generation) described() []headers.Policy {
 	return described
 }
 
-// names returns what policies are called in headers: the names of their limits,
+// names returns the names of policies in headers: those of their limits,
 // with numbers where they would be the same. A policy has the same name in every
 // response. So has an alternative that is one limit with a policy beside it.
 func names(policies []Policy) []string {
@@ -164,7 +164,7 @@ func unnamedByPeer(policies []Policy) []mistakes.Limit {
 	return limits
 }
 
-// peerOf returns what the TCP peer is used for: as the key of a policy that names none, and as the address
+// peerOf returns the uses of the TCP peer: as the key of a policy that names none, and as the address
 // that is looked up in lists that name none.
 func peerOf(o *Options, policies []Policy) mistakes.Peer {
 	peer := mistakes.Peer{Lists: o.Lists.used() && o.Lists.Address == nil}

@@ -11,21 +11,21 @@ import (
 	"github.com/weir-go/ratelimit/keyfuncs"
 )
 
-// Policy is one limit and what it applies to. Its functions are called for every
+// Policy is one limit and its use: for which requests, by which key, at which cost. Its functions are called for every
 // request, by many goroutines at once.
 type Policy struct {
 	// Limit is the limit. Its name, given or derived, is the policy's name in
 	// headers and in problem documents.
 	Limit core.Limit
 
-	// Ban keeps a key out that has had too many strikes, in place of a Limit. The default keeps nobody out.
+	// Ban keeps a key out that has had too many strikes, in place of a Limit. The default is no ban.
 	Ban BanPolicy
 
 	// LimitFor picks a limit for each request, in place of Limit: by plan, by
 	// tenant. [core.Unlimited] means that the request is not limited by this policy. The zero
 	// Limit, which a map returns for a plan that it does not have, and any other limit that is
 	// not valid, are answered with 500. Give the limits of plans one
-	// name, so that a client who changes plans keeps what it has used.
+	// name, so that the usage of a client stays when its plan changes.
 	LimitFor func(*http.Request) core.Limit
 
 	// By names the key that the request counts against. The default is [keyfuncs.RemoteIP], the
@@ -38,7 +38,7 @@ type Policy struct {
 
 	// Cost is how many units the request takes. The default is 1. With 0 it is let
 	// through and reported; a negative cost is answered with 500. Of a Ban it is how many strikes the
-	// request itself is, whatever becomes of it, and the default is 0.
+	// request itself is, in addition to its response, and the default is 0.
 	Cost func(*http.Request) int
 
 	// Headroom is how many units have to be left when the request has been charged, or else it is denied:
@@ -59,7 +59,7 @@ type Policy struct {
 	// Settle corrects the cost of a request that has been served. The default leaves it at Cost.
 	Settle SettlePolicy
 
-	// Queue says how requests wait under a limit that has them wait: [core.Concurrent] or [core.Shaping].
+	// Queue says how requests wait for a place of a [core.Concurrent] limit, or for their turn under a [core.Shaping] one.
 	Queue QueuePolicy
 
 	// Skip exempts a request from this policy if it returns true. The default is to
@@ -74,7 +74,7 @@ type Policy struct {
 
 	// OnError is the mode of this policy for when the store cannot answer. The default is
 	// that of Options.OnError. Of two policies that are one limit, the stricter one decides.
-	// In a cluster, whose servers fail one by one, the policies that can be decided are
+	// The servers of a cluster fail one by one: the policies that can be decided are
 	// decided.
 	OnError ErrorMode
 
@@ -140,7 +140,7 @@ func (p *Policy) bans() bool { return p.Ban.Ban != core.Ban{} }
 
 func (p *Policy) isOr() bool { return p.or }
 
-// strikesByResponse reports whether what a policy's requests are answered bans.
+// strikesByResponse reports whether the response to a request may be a strike under the policy.
 func (p *Policy) strikesByResponse() bool { return p.bans() && p.Ban.Strike != nil && !p.Shadow }
 
 // concurrentRequests is the unit of a [core.Concurrent] limit, as the draft registers it.
@@ -163,12 +163,12 @@ func isNone(limit core.Limit) bool { return limit == nil || limit == (core.Quota
 // named reports whether a limit has got a name by [core.Quota.Named].
 func named(l core.Limit) bool { return l.Identity().Capacity() == 0 }
 
-// ErrorMode says what happens to a request when the store cannot answer. Of several
+// ErrorMode decides about a request when the store cannot answer. Of several
 // policies of a request, one that fails closed decides; then one that denies.
 type ErrorMode int
 
 const (
-	// unsaid is the default in Options, and what they say in a Policy.
+	// unsaid is the default: in a Policy, that of the Options.
 	unsaid ErrorMode = 0
 	// FailOpen lets the request through, without limit headers: nothing is known
 	// that they could say.
@@ -177,7 +177,7 @@ const (
 	// done nothing wrong.
 	FailClosed ErrorMode = checks.FailClosed
 	// Fallback decides in this process, under its share of the limit ([core.Limit.Share] of
-	// Options.Replicas). It starts a key from what the store has said of it last, real costs
+	// Options.Replicas). It starts a key from the last answer of the store, real costs
 	// included, divided by Options.Replicas. A cost that exceeds the share, but not the limit,
 	// passes when the share is full. The places of a [core.Concurrent] limit start free. A denial is a 429 with a Retry-After; limit headers are left
 	// out. A Guard remembers up to 100,000 keys, at about 120 bytes each: the latest 50,000 in any case. It decides about as many.

@@ -8,24 +8,24 @@ import (
 	"github.com/weir-go/ratelimit/internal/algorithm"
 )
 
-// QueuePolicy says how requests wait under a limit that has them wait.
+// QueuePolicy says how requests wait for their turn or for a place.
 type QueuePolicy struct {
 	// MaxWait is how long a request waits for a place of a [core.Concurrent] limit. The default is 0, which denies it
-	// at once. In a process, those that wait are served in the order in which they came. Of several such policies of a
+	// at once. Requests that wait in a process are served in the order in which they came. Of several such policies of a
 	// request, the shortest MaxWait counts.
 	//
 	// All policies of the request are charged when the places are taken, and none before. A request that another limit
 	// denies is denied at once, with that limit's Retry-After. The wait ends with the request's context and with
-	// Options.Draining. A request whose wait has ended is denied with 429. To answer 503 instead, have
+	// Options.Draining. When MaxWait is over, the request is denied with 429. To answer 503 instead, have
 	// Options.Denied set [Denial.Status].
 	//
-	// In the [Fallback] mode, and for a Shadow, nobody waits. Less than 0 is an error of [New], and so is more for a
+	// In the [Fallback] mode, and for a Shadow, no request waits. Less than 0 is an error of [New], and so is more for a
 	// Limit that is not a [core.Concurrent] one. For such a limit that [Policy].LimitFor
 	// picks it means nothing.
 	MaxWait time.Duration
 
 	// Undelayed is how many requests of a [core.Shaping] limit's queue pass without delay,
-	// as nginx's "delay=" says: the first of a burst and so many behind it pass at once, and
+	// as nginx's "delay=" says: the first of a burst and Undelayed more pass at once, and
 	// the others are released at the limit's pace. ("nodelay" is [core.Leaky].) The default
 	// is 0, which delays all but the first. Less than 0 is an error of [New], and so is more
 	// for a Limit that is not a [core.Shaping] one. For such a limit that [Policy].LimitFor picks
@@ -42,7 +42,7 @@ func (q *QueuePolicy) check(limit core.Limit) error {
 	case q.MaxWait < 0:
 		return fmt.Errorf("a Queue.MaxWait of %v is negative", q.MaxWait)
 	case known && q.Undelayed > 0 && !algorithm.Delays(limit):
-		return fmt.Errorf("Queue.Undelayed is %d, but %s delays nobody: use core.Shaping, or leave Undelayed out", q.Undelayed, limit)
+		return fmt.Errorf("Queue.Undelayed is %d, but %s delays no request: use core.Shaping, or leave Undelayed out", q.Undelayed, limit)
 	case known && q.MaxWait > 0 && !algorithm.Holds(limit):
 		return fmt.Errorf("Queue.MaxWait is %v, but %s has no places to wait for: use core.Concurrent, or leave MaxWait out", q.MaxWait, limit)
 	}

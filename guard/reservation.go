@@ -14,10 +14,10 @@ import (
 	"github.com/weir-go/ratelimit/internal/algorithm"
 )
 
-// reservation is what a Guard has to settle about a request.
+// reservation is the part of a request that a Guard has to settle.
 type reservation struct {
-	stored reserved      // by the store, whose outcomes come first
-	local  reserved      // by this process, about what the store has not answered
+	stored reserved      // by the store; its outcomes come first
+	local  reserved      // by this process, for checks that the store has not answered
 	asked  time.Time     // when the store was
 	waited time.Duration // for places
 	places places
@@ -28,21 +28,21 @@ type reservation struct {
 	begun      func() bool // whether the response has begun
 }
 
-// settlement is how far a request is settled. That happens once, whoever asks for it.
+// settlement is how far a request is settled. It is settled once.
 type settlement struct {
 	mu      sync.Mutex
 	settled bool
-	growth  sync.Mutex // while what is reserved grows, or its places are split off
+	growth  sync.Mutex // while the reservation grows, or its places are split off
 	closed  bool       // nothing grows any more; growth is locked to look
-	// waiting says that the handler has returned and left the answer to others. served is
-	// then what to settle by if nobody is seen to answer before the request ends.
+	// waiting says that the handler has returned and left the answer to others. If no answer
+	// is seen before the request ends, it is settled by served.
 	waiting bool
 	served  Served
 	stop    func() bool // it no longer waits for the end of the request
 	leave   func()      // gives back the places when the request has been settled; nil: they are not waited for
 }
 
-// answered returns what to settle by, if the answer was waited for.
+// answered returns the result to settle by, if the answer was waited for.
 func (s *settlement) answered() (served Served, waited bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -59,12 +59,12 @@ type reserved struct {
 	call
 	*core.Reservation // nil: there was nothing to reserve
 
-	settles bool              // a policy says what was reserved has really cost
+	settles bool              // a policy knows the real cost
 	holds   bool              // there may be places to give back
-	places  *core.Reservation // what was split off; nil: nothing was
+	places  *core.Reservation // was split off; or nil
 }
 
-// reservedBy returns what a call has reserved.
+// reservedBy returns the reservation of a call.
 func reservedBy(c *call, r *core.Reservation) reserved {
 	return reserved{call: *c, Reservation: r, settles: c.Settles(), holds: r != nil && c.TakesPlaces()}
 }
@@ -78,11 +78,11 @@ func (v *reserved) decisions() []core.Decision {
 	return v.Decisions()
 }
 
-// servedSoFar returns what has become of a request while its handler runs.
+// servedSoFar returns the result of a request while its handler runs.
 type servedSoFar func() (*http.Request, Served)
 
 // outsideCharge is a check of a policy that a limiter in front has charged. The policy has a
-// say in what the request has really cost there.
+// say in the real cost of the request there.
 type outsideCharge struct {
 	by     *requestContext // of the limiter in front
 	index  int             // among its own outcomes
@@ -93,13 +93,13 @@ type outsideCharge struct {
 // them. The zero value is none.
 type leastCosts struct {
 	mu sync.Mutex // a handler that has timed out may be served still
-	// costs are by outcome. Once the outcomes have been settled, they are what those have
-	// cost. Nil means that nothing was asked for.
+	// costs are by outcome: the real costs, once the outcomes have been settled. Nil means that
+	// no limiter wants one.
 	costs   []int
 	settled bool
 }
 
-// settle raises what the outcomes have really cost to the least costs, and returns it.
+// settle raises the real costs of the outcomes to the least costs, and returns them.
 func (l *leastCosts) settle(outcomes []Outcome) []int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -116,12 +116,12 @@ func (l *leastCosts) settle(outcomes []Outcome) []int {
 	return costs
 }
 
-// reserves reports whether the check of an outcome, of so many, was reserved.
+// reserves reports whether the check of an outcome was reserved, given the number of outcomes.
 func (v *reservation) reserves(index, outcomes int) bool {
 	return index < len(v.stored.Terms) || index >= outcomes-len(v.local.Terms)
 }
 
-// settles reports whether a policy says what was reserved has really cost.
+// settles reports whether a policy knows the real cost.
 func (v *reservation) settles() bool { return v.stored.settles || v.local.settles }
 
 // watches reports whether there is something to do when the handler has returned.
@@ -129,13 +129,13 @@ func (v *reservation) watches() bool {
 	return v.stored.settles || v.stored.holds || v.local.settles || v.local.holds || len(v.outside) > 0
 }
 
-// places are those that a request holds, until nobody uses them any more.
+// places are the places that a request has, until the last user leaves.
 type places struct {
 	permit *core.Permit
 	users  users
 }
 
-// users count who uses what a request holds: its handler, until that returns, and the connections that it has taken over,
+// users count the users of a request's places: its handler, until that returns, and the connections that it has taken over,
 // until those are closed.
 type users struct {
 	count atomic.Int32
@@ -182,9 +182,9 @@ func (v *reserved) strikes() bool {
 	return false
 }
 
-// handlerReturned is called when a handler that holds places has returned, and returns what to do when the request has been settled,
-// if that is not later. Places that are still in use are not settled with the others then. Beside a ban by response, those of a request
-// that is settled later are: else the next request would take the place before the strike is made.
+// handlerReturned is called when the handler of a request with places has returned. The result is to be called when the request has been
+// settled, if that is not later. Places that are still in use are not settled with the other checks. Beside a ban by response, the places of a
+// request that is settled later are: else the next request would take the place before the strike is made.
 func (v *reservation) handlerReturned(later bool) (settled func()) {
 	if later && !v.strikes() || v.places.users.count.Load() > 1 {
 		v.split()
@@ -192,15 +192,15 @@ func (v *reservation) handlerReturned(later bool) (settled func()) {
 	return v.places.users.leave
 }
 
-// release gives back the places, and does not wait for the answer. Those that were settled with the others are free already.
+// release gives back the places that were not settled with the other checks, and does not wait for the answer.
 func (v *reservation) release() {
 	v.split()
 	v.stored.release()
 	v.local.release()
 }
 
-// split keeps the places of a request from being given back when the others are settled, also while the handler lets what is
-// reserved grow.
+// split keeps the places of a request from being given back when the other checks are settled. The handler may be growing the
+// reservation at the same time.
 func (v *reservation) split() {
 	v.settlement.growth.Lock()
 	defer v.settlement.growth.Unlock()
@@ -208,7 +208,7 @@ func (v *reservation) split() {
 	v.local.split()
 }
 
-// split keeps the places of a call from being given back when the others are settled.
+// split keeps the places of a call from being given back when the other checks are settled.
 func (v *reserved) split() {
 	if v.Reservation != nil && v.places == nil {
 		v.places = v.Split()

@@ -27,8 +27,8 @@ type Rules struct {
 
 	// Choose returns which of Sets a request meets. All policies of several sets are decided together, each once. A request
 	// that meets none cannot be read, and is denied with 414.
-	// matched is what was given to [Guard.Decide]. Choose is called for each request, by many goroutines at once, and what it
-	// returns is not changed. The request panics if a set is not there. The default is nil, which picks the first set; with more
+	// matched is that of [Guard.Decide]. Choose is called for each request, by many goroutines at once, and its
+	// result is not changed. The request panics if a set is not there. The default is nil, which picks the first set; with more
 	// than one it is needed.
 	Choose func(r *http.Request, matched keyfuncs.Matched) []int
 
@@ -57,7 +57,7 @@ func (s *sets) of(r *http.Request, matched keyfuncs.Matched) *generation {
 	}
 }
 
-// heir returns the generation that the next one goes on from: one that knows what the store has said, if there is one.
+// heir returns the generation that the next one goes on from: one with a fallback, if there is one.
 func (g *generation) heir() *generation {
 	if g == nil || g.sets == nil {
 		return g
@@ -131,7 +131,7 @@ func (r *Rules) policies(set []int) []Policy {
 	return policies
 }
 
-// name returns what a set is called in errors.
+// name returns the name of a set in errors.
 func (r *Rules) name(set []int) string {
 	names := make([]string, len(set))
 	for i, place := range set {

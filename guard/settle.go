@@ -13,13 +13,13 @@ import (
 )
 
 // Spend tells how many units a request has spent, for a [SettlePolicy].Cost to read in
-// [Served].Spent: what only the handler finds out, such as the tokens of a streamed answer. It
+// [Served].Spent: units that only the handler can count, such as the tokens of a streamed answer. It
 // takes the context of the request. The units of several calls are added up; less than 0 takes
-// back what was told before. There is one sum for a request, for all policies and all limiters
+// units back. There is one sum for a request, for all policies and all limiters
 // in front: each Settle says whether it counts it.
 //
-// Nothing is charged at once, and nothing at all if no policy has a Settle. What is told after
-// the request was settled is lost, and so is what is told of a request that no limiter has
+// Nothing is charged at once, and nothing at all if no policy has a Settle. Units are lost that are
+// told after the request was settled, or of a request that no limiter has
 // decided about. Spend may be called by many goroutines at once.
 func Spend(ctx context.Context, units int) {
 	for rc := requestContextFrom(ctx); rc != nil; rc = rc.enclosing() {
@@ -32,9 +32,9 @@ func Spend(ctx context.Context, units int) {
 	}
 }
 
-// settle settles what a request has cost, when its handler has returned or panicked. If
-// the answer is left to others, that waits until they give it, or until the request ends.
-// If nobody would tell of that end, or it has come already, it does not wait.
+// settle settles the cost of a request when its handler has returned or panicked. If
+// the handler leaves the answer to others, settle waits for it, or for the end of the request,
+// unless the context never ends or has ended already.
 func (g *generation) settle(rc *requestContext, r *http.Request, served Served) {
 	s := &rc.reservation.settlement
 	later := served.Unanswered && rc.Done() != nil && rc.Err() == nil && rc.settles()
@@ -81,11 +81,11 @@ func (g *generation) settleUnanswered(rc *requestContext, r *http.Request) {
 	}
 }
 
-// settleBy settles what a request has cost, by what the policies' Settle functions say. It
-// is one call to the store for all policies, and none if they have reserved what is
+// settleBy settles the cost of a request, as the policies' Settle functions say. It
+// is one call to the store for all policies, and none if the reserved costs are
 // right. It goes through even if the client has gone away. Options.Observe is told. If first is set, or a policy wants
-// it, it waits for the answer. It returns the outcomes as they are settled. If a Settle function panics, that and those behind
-// it have said what was reserved, and the panic goes on when all is settled.
+// it, it waits for the answer. It returns the outcomes as they are settled. If a Settle function panics, its cost and those
+// of the functions behind it are the reserved ones, and the panic goes on when all is settled.
 func (g *generation) settleBy(rc *requestContext, r *http.Request, served Served, first bool) (outcomes []Outcome) {
 	v := rc.reservation
 	if leave := v.settlement.leave; leave != nil {
@@ -104,7 +104,7 @@ func (g *generation) settleBy(rc *requestContext, r *http.Request, served Served
 	return nil
 }
 
-// settleOwn settles what this limiter has reserved for a request.
+// settleOwn settles the costs that this limiter has reserved for a request.
 func (g *generation) settleOwn(ctx context.Context, rc *requestContext, r *http.Request, served Served, first bool) []Outcome {
 	v := rc.reservation
 	v.settlement.growth.Lock()
@@ -142,8 +142,8 @@ func (g *generation) settleOwn(ctx context.Context, rc *requestContext, r *http.
 	return outcomes
 }
 
-// settleBeside settles a call of the store beside the response. When that is done, the event is told, with the error of what this process has
-// decided by itself.
+// settleBeside settles a call of the store beside the response, and then tells the event. local is the error of the checks that this
+// process has decided by itself.
 func (g *generation) settleBeside(v *reservation, costs []int, e *Event, start time.Time, local error) {
 	report := func(err error) {
 		e.Err, e.Elapsed = errors.Join(err, local), time.Since(start)
@@ -170,7 +170,7 @@ func (g *generation) settleBeside(v *reservation, costs []int, e *Event, start t
 	}
 }
 
-// changes reports whether some costs differ from what is reserved.
+// changes reports whether some costs differ from the reserved ones.
 func (v *reserved) changes(costs []int) bool {
 	for i := range v.Checks {
 		if c := &v.Checks[i]; costs[i] != c.Units() || checks.TakesPlaces(c) {
@@ -202,7 +202,7 @@ func (rc *requestContext) reservedOutcomes() []Outcome {
 	return list
 }
 
-// realCosts writes what the checks have really cost, as their policies say, into their
+// realCosts writes the real costs of the checks, as their policies say, into their
 // outcomes.
 func (v *reserved) realCosts(r *http.Request, outcomes []Outcome, served Served) {
 	for i := range v.Terms {
@@ -216,14 +216,14 @@ func (v *reserved) realCosts(r *http.Request, outcomes []Outcome, served Served)
 	}
 }
 
-// settle settles a call at its real costs, and tells its outcomes what is left.
+// settle settles a call at its real costs, and writes the units left into its outcomes.
 func (v *reserved) settle(ctx context.Context, costs []int, outcomes []Outcome) error {
 	if v.Reservation == nil {
 		return nil
 	}
 	err := v.Settle(ctx, costs...)
 	if err != nil && v.SettleLater(costs...) == nil {
-		return fmt.Errorf("ratelimit: what was not settled is tried again: %w", err)
+		return fmt.Errorf("ratelimit: the settlement has failed and is tried again: %w", err)
 	}
 	if err == nil {
 		for i, decision := range v.Decisions() {
@@ -233,7 +233,7 @@ func (v *reserved) settle(ctx context.Context, costs []int, outcomes []Outcome) 
 	return err
 }
 
-// settleOutside has a limiter in front settle what it has charged, as a policy of this
+// settleOutside has a limiter in front settle its charge, as a policy of this
 // one says. If that is still to be settled, the limiter in front tells of it.
 func (g *generation) settleOutside(ctx context.Context, r *http.Request, c outsideCharge, served Served) {
 	reserved := c.by.own()[c.index : c.index+1]
@@ -251,7 +251,7 @@ func (g *generation) settleOutside(ctx context.Context, r *http.Request, c outsi
 	})
 }
 
-// charge charges the key of an outcome some more, where that was decided, and tells the outcome what is left.
+// charge charges the key of an outcome more, in the store or this process, and writes the units left into the outcome.
 func (g *generation) charge(ctx context.Context, o *Outcome, more int) error {
 	if g.fallback != nil {
 		g.fallback.ObserveCharged(ctx, o.Key, o.Decision.Limit, more)
@@ -266,7 +266,7 @@ func (g *generation) charge(ctx context.Context, o *Outcome, more int) error {
 		left, err = g.limiter.Charge(ctx, o.Key, limit, more)
 	case core.Bans:
 		left, err = g.limiter.Strike(ctx, o.Key, limit.Ban(), more)
-	default: // nobody owes more places
+	default: // a request never owes more places
 		return nil
 	}
 	if err == nil {

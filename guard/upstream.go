@@ -14,9 +14,9 @@ import (
 //
 //	limit(ratelimit.MergeUpstream(&httputil.ReverseProxy{Rewrite: …}))
 //
-// Without it the proxy adds upstream's fields to ours, which makes two values of what may
+// Without it the proxy adds upstream's fields to ours, which makes two values in fields that may
 // have one, and two policies of one name. With it, the lists of [headers.Draft] become one
-// list, ours first. A policy of upstream's whose name is taken gets a number after it, the
+// list, ours first. If upstream has a policy of the same name, a number is added to it, the
 // same one in both fields. The other dialects have room for one policy: all fields come from
 // the side that has less remaining. Only the policies that [headers.Draft6] lists are joined.
 // A malformed field of upstream's is dropped if the limiters write a field of that name.
@@ -26,8 +26,8 @@ import (
 // about stays as it is, and so does Retry-After, which is upstream's own.
 //
 // It takes our fields out of the header before the proxy runs and merges them when the
-// response begins. Whatever the proxy can do, it can still do: stream, upgrade the
-// connection, send informational responses and trailers, answer by its ErrorHandler. The
+// response begins. The proxy can stream, upgrade the
+// connection, send informational responses and trailers, and answer by its ErrorHandler. The
 // request must have the context of the one that the limiters let through. A middleware
 // between them may keep a header of its own, as [http.TimeoutHandler] does. The proxy may be
 // any handler that copies the header of another server's response. If it sets the limits'

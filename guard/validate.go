@@ -90,7 +90,7 @@ func withBans(policies []Policy) ([]Policy, error) {
 	return policies, nil
 }
 
-// checkBan returns the reason why what a policy says about bans makes no sense, if it does not.
+// checkBan returns the reason why the ban of a policy makes no sense, if it does not.
 func (p *Policy) checkBan(all []Policy) error {
 	if !p.bans() {
 		if p.Ban.Strike != nil || p.Ban.StrikeOnDenial || p.Ban.Tell {
@@ -124,7 +124,7 @@ func (p *Policy) checkBan(all []Policy) error {
 	return nil
 }
 
-// fallsBack reports whether a policy asks for what decides while the store cannot. It returns the reason why
+// fallsBack reports whether a policy may need the fallback. It returns the reason why
 // a limit cannot be shared out, if one cannot.
 func fallsBack(options Options, policies []Policy) (asked bool, err error) {
 	replicas := options.replicas()

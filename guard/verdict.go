@@ -25,9 +25,9 @@ type Verdict struct {
 	given  *http.Request   // to an Adaptive Guard, of which Request is a copy, or nil
 }
 
-// WriteHeader writes into the header of the response what was decided: the limits' fields,
-// and, of a denial, Retry-After and Cache-Control, and over HTTP/1 Connection: close if nobody has read the request's
-// body. It removes what outer code has said of a response that will not be sent.
+// WriteHeader writes the decision into the header of the response: the limits' fields,
+// and, of a denial, Retry-After and Cache-Control, and over HTTP/1 Connection: close if the request's body was not read.
+// It then also removes the fields by which outer code describes a response that will not be sent.
 //
 // If the Writer of [Options] panics, the units that the request has reserved are given back.
 func (v Verdict) WriteHeader(h http.Header) {
@@ -67,15 +67,15 @@ func (v Verdict) writeReserved(h http.Header) {
 	written = true
 }
 
-// Serve runs the handler of a request that may go on, and settles what the request has
-// cost, once. Every adapter calls it, for every such request.
+// Serve runs the handler of a request that may go on, and settles the cost of the
+// request, once. Every adapter calls it, for every such request.
 //
 // next is called once, with the Request and the writer to hand to the handler. That is w
 // itself, or, where a policy has Settle or Strike, a place is held or the Guard is [Adaptive], a writer around it that notices the response. It
-// can do what w can do, and it has to stay in use for whatever answers the request later on.
+// can do the same as w, and has to stay in use for an answer later on.
 //
-// next returns 0 if nothing is left to be answered. A framework whose handlers return
-// errors, which are answered further out, returns the status that the error is going to
+// next returns 0 if nothing is left to be answered. In a framework where handlers return
+// errors, which are answered further out, it returns the status that the error is going to
 // have, or 500 if it has none. The request is then settled when the response begins, or
 // when the request ends. A panic is left to be answered in the same way, and goes on.
 //
@@ -149,7 +149,7 @@ func (v Verdict) serveWatched(w http.ResponseWriter, next func(http.ResponseWrit
 	returned = true
 }
 
-// watch returns a writer that notices the response to the request, whose upload it closes the connection on.
+// watch returns a writer that notices the response to the request. A response that begins during the upload closes the connection.
 func (v Verdict) watch(w http.ResponseWriter, begins func(int), takenOver func(net.Conn) net.Conn) writer.Watcher {
 	if r := v.Request; r.ProtoMajor == 1 && hasBody(r) && !writer.IsUpload(r.Body) {
 		body, refuse := writer.Upload(r.Body, r.ContentLength, w)
@@ -166,7 +166,7 @@ func (v Verdict) watch(w http.ResponseWriter, begins func(int), takenOver func(n
 }
 
 // tellPattern tells the request that was given to Decide which pattern a router further
-// inside has found, unless somebody else has told it.
+// inside has found, unless it knows one already.
 func (rc *requestContext) tellPattern(r *http.Request, before string) {
 	if rc.given.Pattern == before {
 		rc.given.Pattern = r.Pattern
@@ -190,8 +190,8 @@ func (v Verdict) Answered(status int) {
 }
 
 // Replaced tells that a framework has put another request in place of the [Verdict].Request, as middleware of gin and echo
-// does. An adapter calls it when the handler has returned or panicked, before next of [Verdict.Serve] returns. What the handler has
-// parsed is then removed with the request.
+// does. An adapter calls it when the handler has returned or panicked, before next of [Verdict.Serve] returns. The forms that the handler has
+// parsed are then removed with the request.
 func (v Verdict) Replaced(by *http.Request) {
 	if v.rc != nil && by != v.Request {
 		inner := requestContext{Context: v.rc.Context, given: v.Request}

@@ -14,11 +14,11 @@ func BenchmarkWrite(b *testing.B) {
 		w        headers.Writer
 		policies []headers.Policy
 	}{
-		{"Draft11/one", headers.Draft11, policies(first)},
-		{"Draft11/three", headers.Draft11, policies(first, opened, closing)},
-		{"Draft11/denied", headers.Draft11, policies(full)},
-		{"Prepared/one", dialect.Prepare(headers.Draft11, policies(first)), policies(first)},
-		{"Prepared/three", dialect.Prepare(headers.Draft11, policies(first, opened, closing)), policies(first, opened, closing)},
+		{"Draft/one", headers.Draft, policies(first)},
+		{"Draft/three", headers.Draft, policies(first, opened, closing)},
+		{"Draft/denied", headers.Draft, policies(full)},
+		{"Prepared/one", dialect.Prepare(headers.Draft, policies(first)), policies(first)},
+		{"Prepared/three", dialect.Prepare(headers.Draft, policies(first, opened, closing)), policies(first, opened, closing)},
 		{"Partitioned/one", headers.DraftPartitioned(partitionSecret), policies(first)},
 		{"Draft7/one", headers.Draft7, policies(first)},
 		{"Draft6/three", headers.Draft6, policies(first, opened, closing)},

@@ -6,7 +6,6 @@
 //
 //	writer            fields                                        time left is
 //	Draft             RateLimit, RateLimit-Policy                   seconds from now
-//	Draft11           the same; Draft is the newest published one   seconds from now
 //	Draft7            RateLimit, RateLimit-Policy (dictionary)      seconds from now
 //	Draft6            RateLimit-Limit, -Remaining, -Reset, -Policy  seconds from now
 //	Legacy            X-RateLimit-Limit, -Remaining, -Reset         seconds from now
@@ -21,8 +20,8 @@
 //
 // The drafts are versions of draft-ietf-httpapi-ratelimit-headers, a work in progress that
 // has changed its syntax more than once. [Draft] follows the newest published draft, so
-// an update of this module may change the bytes on the wire. If your clients depend on
-// them, name the number, as in [Draft11].
+// an update of this module may change the bytes on the wire: its changelog says so. The draft
+// that it leaves then keeps a Writer with its number, as [Draft7] and [Draft6] have.
 //
 // # A dialect of your own
 //

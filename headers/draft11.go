@@ -8,7 +8,7 @@ import (
 	"github.com/weir-go/ratelimit/internal/algorithm"
 )
 
-// Draft11 writes the fields of draft-ietf-httpapi-ratelimit-headers-11, which
+// Draft writes the fields of the newest published IETF draft, at present draft-ietf-httpapi-ratelimit-headers-11. They
 // carry any number of policies:
 //
 //	RateLimit-Policy: "burst";q=1;w=1;weir-burst=10, "daily";q=1000;w=86400
@@ -38,7 +38,7 @@ import (
 // wait can help: then there is no Retry-After, and a t would tell the client to come back.
 //
 // A policy is left out if no field can carry its Name or Unit: see [Policy.Validate].
-var Draft11 Writer = draft11{}
+var Draft Writer = draft11{}
 
 type draft11 struct{ partitions *partitions }
 
@@ -92,7 +92,7 @@ func (w draft11) write(h http.Header, policies []Policy, quotas string) {
 	setBoth(h, new([2]string), string(limits), quotas)
 }
 
-// setBoth sets both fields, whose values take the given room.
+// setBoth sets both fields. Their values take the given room.
 func setBoth(h http.Header, room *[2]string, limits, quotas string) {
 	room[0], room[1] = limits, quotas
 	h[rateLimit], h[rateLimitPolicy] = room[0:1:1], room[1:2:2]

@@ -22,7 +22,7 @@ func FuzzDraft11(f *testing.F) {
 		d := decision(capacity, events, period, allowed, remaining, retry, next)
 		list := []headers.Policy{{Name: name, Unit: name, Decision: d, Key: name}, {Name: "other", Decision: first}}
 		h := http.Header{}
-		headers.Draft11.Write(h, list)
+		headers.Draft.Write(h, list)
 
 		quotas, err := httpsfv.UnmarshalList(h.Values("RateLimit-Policy"))
 		if err != nil {
@@ -60,7 +60,7 @@ func FuzzDraft11(f *testing.F) {
 		if _, err := httpsfv.UnmarshalList(partitioned.Values("RateLimit")); err != nil {
 			t.Errorf("with partition keys %q: %v", partitioned, err)
 		}
-		dialect.Prepare(headers.Draft11, list).Write(prepared, list)
+		dialect.Prepare(headers.Draft, list).Write(prepared, list)
 		if prepared.Get("RateLimit") != h.Get("RateLimit") || prepared.Get("RateLimit-Policy") != h.Get("RateLimit-Policy") {
 			t.Errorf("prepared %q, want %q", prepared, h)
 		}

@@ -10,11 +10,7 @@ import (
 // leastSecret is the length of the shortest secret in bytes, and that of a partition key.
 const leastSecret = 16
 
-// DraftPartitioned returns a Writer for the newest published draft with partition keys, at
-// present [Draft11Partitioned].
-func DraftPartitioned(secret []byte) Writer { return Draft11Partitioned(secret) }
-
-// Draft11Partitioned returns [Draft11] with the parameter pk. It identifies the quota for a client that acts for several
+// DraftPartitioned returns [Draft] with the parameter pk, the partition key. It identifies the quota for a client that acts for several
 // users, or from several addresses:
 //
 //	RateLimit-Policy: "burst";q=1;w=1;weir-burst=10;pk=:v5dJSr0QjeIijDWrwdIP/g==:
@@ -25,10 +21,10 @@ func DraftPartitioned(secret []byte) Writer { return Draft11Partitioned(secret) 
 // not even by trying all addresses.
 //
 // All servers of a fleet need the same secret of at least 16 random bytes. Do not use the secret
-// of [keyfuncs.Secret]. Draft11Partitioned copies it, and panics if it is shorter.
+// of [keyfuncs.Secret]. DraftPartitioned copies it, and panics if it is shorter.
 //
 // [keyfuncs.Secret]: https://pkg.go.dev/github.com/weir-go/ratelimit/keyfuncs#Secret
-func Draft11Partitioned(secret []byte) Writer {
+func DraftPartitioned(secret []byte) Writer {
 	if len(secret) < leastSecret {
 		panic(fmt.Sprintf("headers: partition keys: secret of %d bytes, want at least %d", len(secret), leastSecret))
 	}

@@ -72,7 +72,7 @@ func TestPartitionKeysAreNotReversible(t *testing.T) {
 }
 
 func TestPartitionKeysTellKeysApart(t *testing.T) {
-	w := dialect.Prepare(headers.Draft11Partitioned(partitionSecret), policies(first))
+	w := dialect.Prepare(headers.DraftPartitioned(partitionSecret), policies(first))
 	seen := map[string]string{}
 	for _, key := range []string{"ip:203.0.113.9", "ip:203.0.113.10", "user:203.0.113.9"} {
 		h := written(w, key)

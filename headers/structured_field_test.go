@@ -26,8 +26,8 @@ func TestDraftsAreCanonicalStructuredFields(t *testing.T) {
 		w           headers.Writer
 		parse       func([]string) (httpsfv.StructuredFieldValue, error)
 	}{
-		{"Draft11", "RateLimit", headers.Draft11, parseList},
-		{"Draft11", "RateLimit-Policy", headers.Draft11, parseList},
+		{"Draft", "RateLimit", headers.Draft, parseList},
+		{"Draft", "RateLimit-Policy", headers.Draft, parseList},
 		{"Draft7", "RateLimit", headers.Draft7, parseDictionary},
 		{"Draft7", "RateLimit-Policy", headers.Draft7, parseList},
 		{"Draft6", "RateLimit-Limit", headers.Draft6, parseItem},

@@ -14,8 +14,8 @@ type Policy struct {
 	// the response without regard to case. See [Policy.Validate].
 	Name string
 	// Unit is the name of the units that the policy counts. The default, "", is requests. The draft registers
-	// "content-bytes" and "concurrent-requests"; any other printable ASCII is allowed, such as "tokens". Only [Draft11]
-	// and [Draft11Partitioned] write it.
+	// "content-bytes" and "concurrent-requests"; any other printable ASCII is allowed, such as "tokens". Only [Draft]
+	// and [DraftPartitioned] write it.
 	Unit string
 	// Decision is the answer to the check. Its Limit describes the policy.
 	Decision core.Decision
@@ -45,9 +45,6 @@ type Writer interface {
 	// call before. Without policies, Write leaves h as it is. It must not keep the slice.
 	Write(h http.Header, policies []Policy)
 }
-
-// Draft writes the fields of the newest published IETF draft, at present [Draft11].
-var Draft = Draft11
 
 // set gives the field one value, or removes the field if the value is empty. The name
 // must be in canonical form.

@@ -112,14 +112,14 @@ func TestMisusePanicsWithAReason(t *testing.T) {
 }
 
 var writers = map[string]headers.Writer{
-	"Draft11":        headers.Draft11,
+	"Draft":          headers.Draft,
 	"Draft7":         headers.Draft7,
 	"Draft6":         headers.Draft6,
 	"Legacy":         headers.Legacy,
 	"LegacyEpoch":    headers.LegacyEpoch,
 	"GitHub":         headers.GitHub,
 	"RateLimitedFor": headers.RateLimitedFor,
-	"Prepared":       dialect.Prepare(headers.Draft11, policies(first)),
+	"Prepared":       dialect.Prepare(headers.Draft, policies(first)),
 	"None":           headers.None,
 	"Join":           headers.Join(headers.Draft, headers.Legacy, headers.RateLimitedFor),
 }

@@ -33,7 +33,7 @@ func RemoteIP(r *http.Request) (string, error) {
 }
 
 // AddressKey returns the key that [RemoteIP] and [IP] have for a client's address: "ip:203.0.113.9", or "ip:2001:db8::/64". It is for
-// programs that know the address and have no request, such as one that resets a key. An IPv4-mapped address is the
+// programs that have no request, such as one that resets a key, and for a [Func] that finds the address in its own way. An IPv4-mapped address is the
 // IPv4 address, and a zone is dropped. The zero Addr and an unspecified address are "ip:none". It never fails, and may be used by many
 // goroutines at once.
 //

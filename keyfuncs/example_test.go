@@ -131,16 +131,3 @@ func ExampleBearer() {
 	// bearer:wjxJ2W6CIy_Mgu66lG6Svw
 	// bearer:wjxJ2W6CIy_Mgu66lG6Svw
 }
-
-func ExampleRouteFromColons() {
-	fmt.Println(keyfuncs.RouteFromColons("/user/:id/*action"))
-	// Output: /user/{id}/{action...}
-}
-
-func ExampleRouteFromPattern() {
-	fmt.Println(keyfuncs.RouteFromPattern("GET /items/{id}"))
-	fmt.Println(keyfuncs.RouteFromPattern("/static/"))
-	// Output:
-	// /items/{id}
-	// /static/{...}
-}

@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
+
+	"github.com/weir-go/ratelimit/internal/given"
 )
 
 // Forwarded believes the "for" parameters of the Forwarded header (RFC 7239) as
@@ -21,8 +23,8 @@ import (
 func Forwarded(prefixes ...string) Trust {
 	proxies := parsePrefixes("Forwarded", prefixes)
 	requirePrefixes("Forwarded", proxies)
-	return func(v *resolver) {
-		v.believe("Forwarded", func(peer netip.Addr, r *http.Request) (netip.Addr, bool) {
+	return func(a *given.Address) {
+		a.Believe("Forwarded", func(peer netip.Addr, r *http.Request) (netip.Addr, bool) {
 			entries := entriesFromRight(r.Header["Forwarded"], lastUnquotedComma)
 			return firstUntrusted(peer, proxies, entries, parseForwarded)
 		})

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weir-go/ratelimit/internal/given"
 	"github.com/weir-go/ratelimit/keyfuncs"
 )
 
@@ -49,7 +50,7 @@ func FuzzForwardedFor(f *testing.F) {
 		keyfuncs.IP(keyfuncs.TrustedHops(1)),
 		keyfuncs.IP(keyfuncs.TrustedHops(3)),
 		keyfuncs.IP(keyfuncs.TrustedHeader("X-Forwarded")),
-		keyfuncs.IP(keyfuncs.Resolver(func(r *http.Request) string { return r.Header["X-Forwarded"][0] })),
+		keyfuncs.IP(given.FoundBy(func(r *http.Request) string { return r.Header["X-Forwarded"][0] })),
 		keyfuncs.IP(keyfuncs.TrustedProxies("10.0.0.0/8"), keyfuncs.NAT64()),
 	}
 	f.Fuzz(func(t *testing.T, header string) {
@@ -222,25 +223,6 @@ func FuzzJoin(f *testing.F) {
 		}
 		if nestedA, flatA := joined(t, keyA, "n:c"), joined(t, append(a, "n:c")...); len(a) > 1 && nestedA == flatA {
 			t.Errorf("parts %q have the same key nested and flat, %q", a, flatA)
-		}
-	})
-}
-
-func FuzzRoutes(f *testing.F) {
-	for _, pattern := range []string{"GET /items/{id}", "/items/:id", "/*", "*", `\:`, "", "/{$}", "/", " ", "a b"} {
-		f.Add(pattern)
-	}
-	f.Fuzz(func(t *testing.T, pattern string) {
-		if strings.HasPrefix(pattern, "/") {
-			for _, route := range []string{keyfuncs.RouteFromPattern(pattern), keyfuncs.RouteFromColons(pattern)} {
-				if !strings.HasPrefix(route, "/") {
-					t.Errorf("pattern %q: route %q does not start with a slash", pattern, route)
-				}
-			}
-		}
-		route := keyfuncs.RouteFromColons(pattern)
-		if strings.Count(route, "{") != strings.Count(route, "}") {
-			t.Errorf("pattern %q: braces of route %q are not paired", pattern, route)
 		}
 	})
 }

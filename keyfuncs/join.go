@@ -55,7 +55,7 @@ func Join(funcs ...Func) Func {
 //
 // Do not put a key before the address that the client can make up, such as a [Header] that nothing
 // has verified: the client makes up another one for each request, and the address never
-// counts. Layered, in package nethttp and in those of the frameworks, limits both.
+// counts. Layers, in package guard, limits both.
 func FirstOf(funcs ...Func) Func {
 	funcs = checked("FirstOf", funcs)
 	if len(funcs) == 1 {

@@ -3,6 +3,8 @@ package keyfuncs
 import (
 	"fmt"
 	"net/netip"
+
+	"github.com/weir-go/ratelimit/internal/given"
 )
 
 // wellKnownNAT64 is the prefix of RFC 6052.
@@ -30,7 +32,7 @@ func NAT64(prefixes ...string) Trust {
 			panic(fmt.Sprintf("keyfuncs: NAT64: prefix of %d bits, want 32, 40, 48, 56, 64 or 96", bits))
 		}
 	}
-	return func(v *resolver) { v.counts.nat64 = parsed }
+	return func(a *given.Address) { a.NAT64 = parsed }
 }
 
 // embedded returns the IPv4 address behind the first bits of an IPv6 address, or the zero Addr if no client can have it.

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"testing"
 
+	"github.com/weir-go/ratelimit/internal/given"
 	"github.com/weir-go/ratelimit/keyfuncs"
 )
 
@@ -59,7 +60,7 @@ func Test6to4CountsBy48(t *testing.T) {
 	expectKey(t, keyfuncs.RemoteIP, request("[2003:cb00:7109:ffff::1]:1"), "ip:2003:cb00:7109:ffff::/64")
 }
 
-func TestResolver(t *testing.T) {
+func TestIPBelievesTheAddressThatAFrameworkHasFound(t *testing.T) {
 	for said, want := range map[string]string{
 		"203.0.113.9":           "ip:203.0.113.9",
 		" 203.0.113.9 ":         "ip:203.0.113.9",
@@ -75,11 +76,10 @@ func TestResolver(t *testing.T) {
 		"1.1.1.1, 203.0.113.9":  "ip:10.0.0.5",
 		"203.0.113.9, 10.0.0.7": "ip:10.0.0.5",
 	} {
-		f := keyfuncs.IP(keyfuncs.Resolver(func(*http.Request) string { return said }))
+		f := keyfuncs.IP(given.FoundBy(func(*http.Request) string { return said }))
 		expectKey(t, f, request("10.0.0.5:1", "X-Forwarded-For: 6.6.6.6"), want)
 	}
 	resolve := func(*http.Request) string { return "2001:db8:1:2::1" }
-	expectKey(t, keyfuncs.IP(keyfuncs.Resolver(resolve), keyfuncs.IPv6Prefix(56)), request("@"), "ip:2001:db8:1::/56")
-	expectPanic(t, func() { keyfuncs.Resolver(nil) }, "Resolver")
-	expectPanic(t, func() { keyfuncs.IP(keyfuncs.Resolver(resolve), keyfuncs.TrustedHops(1)) }, "Resolver and TrustedHops")
+	expectKey(t, keyfuncs.IP(given.FoundBy(resolve), keyfuncs.IPv6Prefix(56)), request("@"), "ip:2001:db8:1::/56")
+	expectPanic(t, func() { keyfuncs.IP(given.FoundBy(resolve), keyfuncs.TrustedHops(1)) }, "the framework's own and TrustedHops")
 }

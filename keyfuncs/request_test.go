@@ -74,5 +74,5 @@ func TestUser(t *testing.T) {
 	if got, err := as("")(r); !errors.Is(err, keyfuncs.ErrNoKey) || got != "" {
 		t.Errorf("key %q, error %v, want ErrNoKey", got, err)
 	}
-	expectPanic(t, func() { keyfuncs.User(nil) }, "User")
+	expectPanic(t, func() { keyfuncs.User[string](nil) }, "User")
 }

@@ -44,8 +44,8 @@ func Secret(key []byte) HashOption {
 // of credentials is one key, however its scheme, the space and the base64 of Basic are written.
 //
 // A client may choose a new value for every request unless something in front of the
-// limiter refuses wrong values. Otherwise put a limit by address around it, as Layered does
-// in package nethttp and in those of the frameworks. Header panics on a name that is no
+// limiter refuses wrong values. Otherwise put a limit by address around it: Layers, in
+// package guard. Header panics on a name that is no
 // header's, on Host, which net/http keeps apart, and on a nil option.
 func Header(name string, options ...HashOption) Func {
 	requireToken("Header", name)
@@ -68,8 +68,7 @@ func Header(name string, options ...HashOption) Func {
 // it. A token ends at the next white space. Of several Authorization lines the first counts, as for [http.Header.Get].
 //
 // Bearer does not verify the token. A client may make up a new one for every request, unless a gateway in front of the
-// limiter refuses wrong ones. Otherwise put a limit by address around it, as Layered does in package nethttp and in those
-// of the frameworks. A renewed token is a new key: to limit a user across tokens, use [User] behind the authentication.
+// limiter refuses wrong ones. Otherwise put a limit by address around it: Layers, in package guard. A renewed token is a new key: to limit a user across tokens, use [User] behind the authentication.
 // Bearer panics on a nil option.
 func Bearer(options ...HashOption) Func {
 	hash := newHasher("bearer", "", options)
@@ -122,8 +121,8 @@ func cutField(value string) (field, rest string) {
 // Values that differ only in their percent-encoding, which gin decodes, are one.
 //
 // A client may choose a new value for every request unless something in front of
-// the limiter refuses wrong ones. Otherwise put a limit by address around it, as Layered does
-// in package nethttp and in those of the frameworks. Cookie panics on a name that is no
+// the limiter refuses wrong ones. Otherwise put a limit by address around it: Layers, in
+// package guard. Cookie panics on a name that is no
 // cookie's and on a nil option.
 func Cookie(name string, options ...HashOption) Func {
 	requireToken("Cookie", name)

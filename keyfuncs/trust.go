@@ -11,31 +11,30 @@ import (
 	"github.com/weir-go/ratelimit/internal/given"
 )
 
-// Trust tells [IP] which headers to believe about a client's address: [TrustedProxies], [TrustedHops], [TrustedHeader],
-// [Forwarded] or [Resolver]. It may also set how many bits of the address count, and which: [IPv4Prefix], [IPv6Prefix],
-// [NAT64].
-type Trust func(*resolver)
+// Trust tells [IP] which headers to believe about a client's address: [TrustedProxies], [TrustedHops], [TrustedHeader] or
+// [Forwarded]. It may also set how many bits of the address count, and which: [IPv4Prefix], [IPv6Prefix], [NAT64].
+type Trust func(*given.Address)
 
 // resolver finds the address that a request comes from.
 type resolver struct {
-	model  model
-	name   string // of the model, for the panic about a second one
-	caller string // of the options, for the same
+	model  given.AddressModel // nil: the TCP peer
 	counts precision
 }
 
-// model finds the address that a request comes from, given that of its TCP peer. own says that the address is one of the
-// proxies that the model believes.
-type model func(peer netip.Addr, r *http.Request) (address netip.Addr, own bool)
-
 // newResolver returns the resolver of some options.
-func newResolver(caller string, trust []Trust) *resolver {
-	v := &resolver{caller: caller, counts: defaultPrecision}
+func newResolver(caller string, trust []Trust) resolver {
+	options := given.Address{Caller: caller, IPv4: defaultPrecision.ipv4, IPv6: defaultPrecision.ipv6}
 	for _, option := range trust {
 		if option == nil {
 			panic("keyfuncs: " + caller + ": a Trust is nil")
 		}
-		option(v)
+		option(&options)
+	}
+	v := resolver{options.Model, precision{options.IPv4, options.IPv6, options.NAT64}}
+	if find := options.Found; find != nil {
+		v.model = func(peer netip.Addr, r *http.Request) (netip.Addr, bool) {
+			return validOr(peer, parseAddress(trimSpace(find(r)))), false
+		}
 	}
 	return v
 }
@@ -48,15 +47,6 @@ func (v *resolver) address(r *http.Request) (address netip.Addr, own bool) {
 		return peer, false
 	}
 	return v.model(peer, r)
-}
-
-// believe sets the trust model. There is one: to fall back from one header to
-// another is to let the client choose which.
-func (v *resolver) believe(name string, model model) {
-	if v.model != nil {
-		panic(fmt.Sprintf("keyfuncs: %s: %s and %s are two trust models, choose one", v.caller, v.name, name))
-	}
-	v.name, v.model = name, model
 }
 
 // IP names requests by the client's address as trusted proxies tell it:
@@ -108,8 +98,8 @@ func Address(trust ...Trust) func(*http.Request) netip.Addr {
 func TrustedProxies(prefixes ...string) Trust {
 	proxies := parsePrefixes("TrustedProxies", prefixes)
 	requirePrefixes("TrustedProxies", proxies)
-	return func(v *resolver) {
-		v.believe("TrustedProxies", func(peer netip.Addr, r *http.Request) (netip.Addr, bool) {
+	return func(a *given.Address) {
+		a.Believe("TrustedProxies", func(peer netip.Addr, r *http.Request) (netip.Addr, bool) {
 			entries := entriesFromRight(r.Header["X-Forwarded-For"], lastComma)
 			return firstUntrusted(peer, proxies, entries, parseAddress)
 		})
@@ -127,8 +117,8 @@ func TrustedHops(n int) Trust {
 	if n < 1 || n > mostEntries {
 		panic(fmt.Sprintf("keyfuncs: TrustedHops: %d hops, want 1 to %d", n, mostEntries))
 	}
-	return func(v *resolver) {
-		v.believe("TrustedHops", func(peer netip.Addr, r *http.Request) (netip.Addr, bool) {
+	return func(a *given.Address) {
+		a.Believe("TrustedHops", func(peer netip.Addr, r *http.Request) (netip.Addr, bool) {
 			entries := entriesFromRight(r.Header["X-Forwarded-For"], lastComma)
 			var entry string
 			for range n {
@@ -159,27 +149,13 @@ func TrustedHeader(name string, peers ...string) Trust {
 		panic("keyfuncs: TrustedHeader: Forwarded is a list, use keyfuncs.Forwarded")
 	}
 	trusted := parsePrefixes("TrustedHeader", peers)
-	return func(v *resolver) {
-		v.believe("TrustedHeader", func(peer netip.Addr, r *http.Request) (netip.Addr, bool) {
+	return func(a *given.Address) {
+		a.Believe("TrustedHeader", func(peer netip.Addr, r *http.Request) (netip.Addr, bool) {
 			address := peer
 			if lines := r.Header[name]; len(lines) == 1 && (len(trusted) == 0 || contain(trusted, peer)) {
 				address = validOr(peer, parseAddress(trimSpace(lines[0])))
 			}
 			return address, contain(trusted, address)
-		})
-	}
-}
-
-// Resolver believes the client's address that a function returns, such as a framework's own way to find it: then the
-// function, and not this package, decides which headers count. Its result is parsed and brought into the one notation; if
-// it is not an address, as "" or "unknown", or an unspecified one, the peer pays. Resolver panics if resolve is nil.
-func Resolver(resolve func(*http.Request) string) Trust {
-	if resolve == nil {
-		panic("keyfuncs: Resolver: the function is nil")
-	}
-	return func(v *resolver) {
-		v.believe("Resolver", func(peer netip.Addr, r *http.Request) (netip.Addr, bool) {
-			return validOr(peer, parseAddress(trimSpace(resolve(r)))), false
 		})
 	}
 }
@@ -190,7 +166,7 @@ func IPv4Prefix(bits int) Trust {
 	if bits < 8 || bits > 32 {
 		panic(fmt.Sprintf("keyfuncs: IPv4Prefix: %d bits, want 8 to 32", bits))
 	}
-	return func(v *resolver) { v.counts.ipv4 = bits }
+	return func(a *given.Address) { a.IPv4 = bits }
 }
 
 // IPv6Prefix makes the first bits of an IPv6 address count, instead of 64: 56 or
@@ -204,7 +180,7 @@ func IPv6Prefix(bits int) Trust {
 	if bits < 32 || bits > 128 {
 		panic(fmt.Sprintf("keyfuncs: IPv6Prefix: %d bits, want 32 to 128", bits))
 	}
-	return func(v *resolver) { v.counts.ipv6 = bits }
+	return func(a *given.Address) { a.IPv6 = bits }
 }
 
 // firstUntrusted walks the entries of a list header from the right and returns the first address that is not one of the

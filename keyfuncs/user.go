@@ -11,61 +11,56 @@ import (
 
 // User names the requests of a user: "user:42".
 //
-// The function id returns the user that your authentication has verified, or "" if no
-// user has signed in, which gives [ErrNoKey]. Never let it decode a token that has not
-// been verified. The limiter must run after the authentication. Two spellings of one
-// user are two users, so return a unique identifier, such as a number. User panics if
-// id is nil.
+// The function id returns the user that your authentication has verified: a [fmt.Stringer] such as a UUID, a string, an
+// integer, or a type of yours that is a string or an integer. nil, a nil pointer and the empty string mean that no user
+// has signed in, which gives [ErrNoKey]. A value of another type is an error, since its text might change from one request
+// to the next.
+//
+// Never let id decode a token that has not been verified. The limiter must run after the authentication. Two spellings of
+// one user are two users, so return a unique identifier, such as a number. User panics if id is nil.
 //
 // In a [Join], a request without a user is limited by the TCP peer. Behind a
 // proxy, that is the proxy: say FirstOf(User(id), IP(TrustedProxies(…))) there.
-func User(id func(*http.Request) string) Func {
+func User[ID any](id func(*http.Request) ID) Func {
 	if id == nil {
 		panic("keyfuncs: User: the function is nil")
 	}
-	return func(r *http.Request) (string, error) {
-		given.Prepare(r)
-		return userKey(id(r))
+	identify := func(r *http.Request) (string, error) { return identifier(id(r)) }
+	if text, ok := any(id).(func(*http.Request) string); ok {
+		identify = func(r *http.Request) (string, error) { return text(r), nil }
 	}
-}
-
-// UserValue is [User] for an identifier that is kept as a value of some type, as
-// the frameworks' contexts do: a [fmt.Stringer] such as a UUID, a string, an integer, or
-// a type of yours that is a string or an integer. nil, a nil pointer and the empty
-// string give [ErrNoKey]. A value of another type is an error, since its text might change
-// from one request to the next. It panics if value is nil.
-func UserValue(value func(*http.Request) any) Func {
-	if value == nil {
-		panic("keyfuncs: UserValue: the function is nil")
-	}
-	isGiven := given.Is(value)
+	isGiven := given.Is(id)
 	return func(r *http.Request) (string, error) {
 		if isGiven {
 			given.Prepare(r)
 		}
-		v := value(r)
-		reflected := reflect.ValueOf(v)
-		if !reflected.IsValid() || reflected.Kind() == reflect.Pointer && reflected.IsNil() {
+		user, err := identify(r)
+		switch {
+		case err != nil:
+			return "", err
+		case user == "":
 			return "", ErrNoKey
 		}
-		if text, ok := v.(fmt.Stringer); ok {
-			return userKey(text.String())
-		}
-		switch {
-		case reflected.Kind() == reflect.String:
-			return userKey(reflected.String())
-		case reflected.CanInt():
-			return userKey(strconv.FormatInt(reflected.Int(), 10))
-		case reflected.CanUint() && reflected.Kind() != reflect.Uintptr:
-			return userKey(strconv.FormatUint(reflected.Uint(), 10))
-		}
-		return "", fmt.Errorf("keyfuncs: UserValue: %T is not a string, an integer or a fmt.Stringer", v)
+		return "user:" + encode(user), nil
 	}
 }
 
-func userKey(user string) (string, error) {
-	if user == "" {
-		return "", ErrNoKey
+// identifier returns the text of a value that names a user, or "" if it names none.
+func identifier(value any) (string, error) {
+	reflected := reflect.ValueOf(value)
+	if !reflected.IsValid() || reflected.Kind() == reflect.Pointer && reflected.IsNil() {
+		return "", nil
 	}
-	return "user:" + encode(user), nil
+	if text, ok := value.(fmt.Stringer); ok {
+		return text.String(), nil
+	}
+	switch {
+	case reflected.Kind() == reflect.String:
+		return reflected.String(), nil
+	case reflected.CanInt():
+		return strconv.FormatInt(reflected.Int(), 10), nil
+	case reflected.CanUint() && reflected.Kind() != reflect.Uintptr:
+		return strconv.FormatUint(reflected.Uint(), 10), nil
+	}
+	return "", fmt.Errorf("keyfuncs: User: %T is not a string, an integer or a fmt.Stringer", value)
 }

@@ -20,7 +20,7 @@ type (
 	weekday time.Weekday // which is no fmt.Stringer
 )
 
-func TestUserValue(t *testing.T) {
+func TestUserIsTheTextOfAnIdentifier(t *testing.T) {
 	for _, test := range []struct {
 		value any
 		want  string // "" for ErrNoKey
@@ -41,7 +41,7 @@ func TestUserValue(t *testing.T) {
 		{"", ""},
 		{nil, ""},
 	} {
-		got, err := keyfuncs.UserValue(func(*http.Request) any { return test.value })(request("203.0.113.9:1"))
+		got, err := keyfuncs.User(func(*http.Request) any { return test.value })(request("203.0.113.9:1"))
 		if got != test.want || (test.want == "") != errors.Is(err, keyfuncs.ErrNoKey) {
 			t.Errorf("%#v is %q, %v, want %q", test.value, got, err, test.want)
 		}
@@ -50,9 +50,9 @@ func TestUserValue(t *testing.T) {
 
 // The text of a pointer or a struct may be another in every request, which would
 // be a new limit each time.
-func TestUserValueOfAnotherTypeIsAnError(t *testing.T) {
+func TestUserOfAnotherTypeIsAnError(t *testing.T) {
 	for _, value := range []any{identifier{"7f"}, 4.2, uintptr(42), true, []string{"ada"}, struct{}{}} {
-		key, err := keyfuncs.UserValue(func(*http.Request) any { return value })(request("203.0.113.9:1"))
+		key, err := keyfuncs.User(func(*http.Request) any { return value })(request("203.0.113.9:1"))
 		if err == nil || errors.Is(err, keyfuncs.ErrNoKey) {
 			t.Errorf("%#v is %q, %v, want an error", value, key, err)
 		}

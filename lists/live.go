@@ -18,18 +18,9 @@ func (l *Live) Swap(list *List) (old *List) { return l.current.Swap(list) }
 // List returns the current list, or nil if it has always been the empty one.
 func (l *Live) List() *List { return l.current.Load() }
 
-// Contains reports whether an address is in the current list: see [List.Contains].
-func (l *Live) Contains(address netip.Addr) bool { return l.current.Load().Contains(address) }
-
-// ContainsKey reports whether a key is in the current list, byte for byte.
-func (l *Live) ContainsKey(key string) bool { return l.current.Load().ContainsKey(key) }
-
 // Has reports whether the current list has an address or a key: see [List.Has]. One list answers
 // about both, also if another one comes into force meanwhile.
 func (l *Live) Has(address netip.Addr, key string) bool { return l.current.Load().Has(address, key) }
-
-// Prefixes returns how many different prefixes the current list has.
-func (l *Live) Prefixes() int { return l.current.Load().Prefixes() }
 
 // Keys returns how many different keys the current list has.
 func (l *Live) Keys() int { return l.current.Load().Keys() }

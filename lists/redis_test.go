@@ -88,7 +88,7 @@ func TestAListSurvivesItsRedis(t *testing.T) {
 			select {
 			case err := <-told:
 				if strings.Contains(err.Error(), reason) {
-					if !live.Contains(first) || live.Contains(second) {
+					if !live.List().Contains(first) || live.List().Contains(second) {
 						t.Errorf("the list has not stayed as it was, after %v", err)
 					}
 					return
@@ -106,7 +106,7 @@ func TestAListSurvivesItsRedis(t *testing.T) {
 	server.Restart(t)
 	expectTold("does not exist") // it kept nothing on disk
 	add("203.0.113.2")
-	for deadline := time.Now().Add(20 * time.Second); live.Contains(first) || !live.Contains(second); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(20 * time.Second); live.List().Contains(first) || !live.List().Contains(second); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("the list does not follow the server that has come back")
 		}

@@ -32,7 +32,7 @@ func TestAdapter(t *testing.T) {
 			Calendar:      ratelimit.Calendar,
 			Concurrent:    ratelimit.Concurrent,
 		},
-		User:     keyfuncs.UserValue(func(r *http.Request) any { return r.Context().Value(userKey{}) }),
+		User:     keyfuncs.User(func(r *http.Request) any { return r.Context().Value(userKey{}) }),
 		CatchAll: "/files/{rest...}",
 		Play:     play,
 		Redis:    func(t *testing.T) string { return redistest.Start(t).URL() },

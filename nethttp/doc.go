@@ -7,10 +7,10 @@
 //	http.ListenAndServe(":8080", limit(mux)) // 10 at once, then one a second, for each address
 //
 // One function for each algorithm covers the usual case: one limit, for each
-// address or whatever the key functions say ([Leaky], [Shaping], [TokenBucket],
+// address or another key ([Leaky], [Shaping], [TokenBucket],
 // [GCRA], [FixedWindow], [SlidingWindow], [SlidingLog], [Calendar], [Concurrent]). [New] does everything
 // else: several policies, decided together in one round trip, limits and costs
-// that depend on the request, header dialects, what happens when Redis is down.
+// that depend on the request, header dialects, the answer while Redis is down.
 // [guard.Layers] puts a limit by address around one by a key that the client itself chooses.
 //
 // It works with everything that takes a func(http.Handler) http.Handler, such as chi's
@@ -18,10 +18,10 @@
 // beside this one have the same names for those frameworks.
 //
 // Package guard is the engine of all of them. Its documentation says which limits are one,
-// what the log warns of, and what the client gets. Package outbound keeps calls to somebody
-// else's API within a limit.
+// and has the warnings in the log and the answers to the client. Package outbound keeps calls to
+// another service's API within a limit.
 //
-// Handlers find what was decided with [guard.OutcomesFrom], given the context of the request.
+// Handlers find the decisions with [guard.OutcomesFrom], given the context of the request.
 package ratelimit
 
 //go:generate go run github.com/weir-go/ratelimit/internal/adapters

@@ -21,14 +21,14 @@ type Middleware = func(http.Handler) http.Handler
 // Around an [http.ServeMux], it asks the mux for the pattern that a request is
 // going to match, so that [keyfuncs.Route] and [keyfuncs.PathValue] work outside it, too,
 // also where there are several limiters around the mux. When the handler has returned, the
-// request that came in has the Pattern that was found inside, for whoever counts by route
-// outside. Path values cannot be handed out in the same way.
+// request that came in has the Pattern that was found inside, for outer middleware that counts by
+// route. Path values cannot be handed out in the same way.
 func New(l *core.Limiter, options Options, policies ...Policy) Middleware {
 	return FromGuard(guard.Must(guard.New(l, options, policies...)))
 }
 
-// FromGuard returns the middleware of a [guard.Guard]: of one whose limits change while the server runs ([guard.Guard.Swap]),
-// or of [guard.Adaptive]. It panics if the Guard is nil.
+// FromGuard returns the middleware of a [guard.Guard], such as that of [guard.Adaptive], or one with limits that change while
+// the server runs ([guard.Guard.Swap]). It panics if the Guard is nil.
 func FromGuard(g *guard.Guard) Middleware {
 	if g == nil {
 		panic("ratelimit: FromGuard: the Guard is nil")
@@ -47,7 +47,7 @@ func FromGuard(g *guard.Guard) Middleware {
 type limited struct {
 	guard *guard.Guard
 	next  http.Handler
-	mux   patterns // what next knows of patterns, or nil
+	mux   patterns // next, if it is a mux; or nil
 }
 
 func (h *limited) ServeHTTP(w http.ResponseWriter, r *http.Request) {

@@ -5,7 +5,7 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/weir-go/ratelimit/keyfuncs"
+	"github.com/weir-go/ratelimit/internal/given"
 )
 
 // patterns is the part of an [http.ServeMux] that finds the pattern of a request.
@@ -13,7 +13,7 @@ type patterns interface {
 	Handler(*http.Request) (http.Handler, string)
 }
 
-// limitedMux is a limited handler whose patterns are known, so that limiters around it know
+// limitedMux is a limited handler with known patterns: limiters around it know
 // them, too.
 type limitedMux struct{ *limited }
 
@@ -24,14 +24,14 @@ func (h *limitedMux) Handler(r *http.Request) (http.Handler, string) {
 	return h, pattern
 }
 
-// muxMatched tells the key functions what the mux that a limiter wraps is going
+// muxMatched tells the key functions the pattern that the mux behind a limiter is going
 // to match.
 type muxMatched struct {
-	mux patterns // nil: what the routers in front have matched
+	mux patterns // nil: the routers in front have matched
 	r   *http.Request
 }
 
-func (m muxMatched) Route() string { return keyfuncs.RouteFromPattern(m.pattern()) }
+func (m muxMatched) Route() string { return given.RouteFromPattern(m.pattern()) }
 
 // WholePath tells package policies whether the route stands for the whole path. A router in front may have told its own part.
 func (m muxMatched) WholePath() bool { return m.mux != nil }
@@ -53,8 +53,8 @@ func (m muxMatched) PathValue(name string) string {
 	return m.r.PathValue(name)
 }
 
-// pathValue returns what a wildcard of a pattern of [http.ServeMux] stands for in an
-// escaped path that the pattern matches, if it has such a wildcard. The mux itself tells that
+// pathValue returns the part of an escaped path that a wildcard of a pattern of [http.ServeMux]
+// matches, if the pattern has such a wildcard. The mux itself tells that
 // only to the handler.
 func pathValue(pattern, path, name string) (value string, found bool) {
 	_, pattern, _ = strings.Cut(pattern, "/") // the method and the host are in front of it

@@ -2,7 +2,7 @@
 //
 //	client := &http.Client{Transport: outbound.New(limiter, core.Leaky(1, core.PerSecond(5)), outbound.Options{})}
 //
-// With a [core.Concurrent] limit, no more than n calls are under way at once. With core.Leaky(1, …),
+// With a [core.Concurrent] limit, no more than n calls are in flight at once. With core.Leaky(1, …),
 // calls leave at an even pace. A [core.Shaping] limit paces them, too, but a call that has got its turn is made even if its host asks for a pause meanwhile.
 package outbound
 
@@ -75,53 +75,24 @@ type Options struct {
 	// 24 hours; see [core.Limiter.HoldBack].
 	LongestHoldBack time.Duration
 
-	// OnError is the mode when the store cannot answer: the call is made all the same (FailOpen, the default), or fails
-	// with the store's error (FailClosed). No process counts by itself meanwhile: with FailOpen, calls are not limited at
-	// all.
-	OnError ErrorMode
+	// FailClosed fails a call with the store's error when the store cannot answer. By default the call is made all the
+	// same. No process counts by itself meanwhile: without FailClosed, calls are not limited at all.
+	FailClosed bool
 
-	// OnOverload is the mode when the store was not asked, since too many calls already wait for it in this process
-	// ([core.Overloaded]). The default is FailClosed, also if OnError is FailOpen: the store works, and a crowd must not
-	// pass only because it is a crowd. The alternative is FailOpen.
-	OnOverload ErrorMode
+	// PassOverload makes a call although the store was not asked, since too many calls already wait for it in this process
+	// ([core.Overloaded]). By default such a call fails, also without FailClosed: the store works, and a crowd must not
+	// pass only because it is a crowd.
+	PassOverload bool
 
 	// Observe is called with each error of the store. The default is to ignore it. If it panics, the call panics, and
 	// holds no place after that.
 	Observe func(*http.Request, error)
 }
 
-// ErrorMode decides about calls that the store cannot answer.
-type ErrorMode int
-
-const (
-	// unsaid is the zero value: the default of the option.
-	unsaid ErrorMode = iota
-	// FailOpen makes the call all the same.
-	FailOpen
-	// FailClosed fails the call with the error of the store.
-	FailClosed
-)
-
-// String returns the name of the mode.
-func (m ErrorMode) String() string {
-	switch m {
-	case unsaid:
-		return "unsaid"
-	case FailOpen:
-		return "FailOpen"
-	case FailClosed:
-		return "FailClosed"
-	}
-	return fmt.Sprintf("ErrorMode(%d)", int(m))
-}
-
-func (m ErrorMode) known() bool { return m >= unsaid && m <= FailClosed }
-
 const defaultHoldBack = time.Minute
 
 // New returns a Transport. It sends nothing. It panics with the reason if the limiter is
-// nil, if the limit is not valid (with LimitFor it must be the zero Limit), if OnError
-// or OnOverload is not a mode of a Transport, or if AllHosts is set without By.
+// nil, if the limit is not valid (with LimitFor it must be the zero Limit), or if AllHosts is set without By.
 func New(l *core.Limiter, limit core.Limit, options Options) *Transport {
 	switch {
 	case l == nil:
@@ -130,10 +101,6 @@ func New(l *core.Limiter, limit core.Limit, options Options) *Transport {
 		panic("outbound: a transport has both a limit and LimitFor: leave one out")
 	case limit == nil && options.LimitFor == nil:
 		panic("outbound: a transport has neither a limit nor LimitFor: give one")
-	case !options.OnError.known():
-		panic(fmt.Sprintf("outbound: OnError is %v, want FailOpen or FailClosed", options.OnError))
-	case !options.OnOverload.known():
-		panic(fmt.Sprintf("outbound: OnOverload is %v, want FailOpen or FailClosed", options.OnOverload))
 	case options.AllHosts && options.By == nil:
 		panic("outbound: AllHosts needs By, which gives the key of the calls to all hosts")
 	}
@@ -272,9 +239,9 @@ func (t *Transport) wait(r *http.Request, key string, limit core.Limit) (held *p
 		return nil, err
 	}
 	t.options.Observe(r, err)
-	open := t.options.OnError != FailClosed
+	open := !t.options.FailClosed
 	if errors.Is(err, core.Overloaded) {
-		open = t.options.OnOverload == FailOpen
+		open = t.options.PassOverload
 	}
 	if open {
 		return nil, nil //nolint:nilnil // it is made without a place

@@ -168,12 +168,12 @@ func (down) Decide(context.Context, []core.Call) (answered int, err error) {
 func TestTransportWhenTheStoreIsDown(t *testing.T) {
 	p := newPartner()
 	observed := 0
-	for mode, want := range map[outbound.ErrorMode]error{outbound.FailOpen: nil, outbound.FailClosed: errStoreDown} {
+	for closed, want := range map[bool]error{false: nil, true: errStoreDown} {
 		transport := outbound.New(core.New(down{}), core.Leaky(1, core.PerSecond(1)), outbound.Options{
-			Base: p, OnError: mode, Observe: func(*http.Request, error) { observed++ },
+			Base: p, FailClosed: closed, Observe: func(*http.Request, error) { observed++ },
 		})
 		if _, err := call(t.Context(), transport, "https://api.example/"); !errors.Is(err, want) {
-			t.Errorf("%v: %v, want %v", mode, err, want)
+			t.Errorf("FailClosed %t: %v, want %v", closed, err, want)
 		}
 	}
 	if observed != 2 || len(p.called) != 1 {
@@ -194,11 +194,10 @@ func TestTransportWhenThisProcessIsOverloaded(t *testing.T) {
 		options outbound.Options
 		made    int
 	}{
-		"by default":                        {outbound.Options{}, 0},
-		"OnError: FailOpen":                 {outbound.Options{OnError: outbound.FailOpen}, 0},
-		"OnOverload: FailOpen":              {outbound.Options{OnOverload: outbound.FailOpen}, 1},
-		"OnOverload: FailOpen all the same": {outbound.Options{OnError: outbound.FailClosed, OnOverload: outbound.FailOpen}, 1},
-		"OnOverload: FailClosed":            {outbound.Options{OnOverload: outbound.FailClosed}, 0},
+		"by default":                  {outbound.Options{}, 0},
+		"FailClosed":                  {outbound.Options{FailClosed: true}, 0},
+		"PassOverload":                {outbound.Options{PassOverload: true}, 1},
+		"FailClosed and PassOverload": {outbound.Options{FailClosed: true, PassOverload: true}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, observed := newPartner(), 0
@@ -319,10 +318,6 @@ func TestTransportPanicsOnMisuse(t *testing.T) {
 		},
 		"capacity 0": func() {
 			outbound.New(memory(), core.Leaky(0, core.PerSecond(1)), outbound.Options{})
-		},
-		"OnError is ErrorMode(7)": func() { outbound.New(memory(), limit, outbound.Options{OnError: 7}) },
-		"OnOverload is ErrorMode(3)": func() {
-			outbound.New(memory(), limit, outbound.Options{OnOverload: 3})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

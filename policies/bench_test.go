@@ -25,7 +25,7 @@ func rules(n int) string {
 
 // BenchmarkChoose is what a thousand policies cost a request.
 func BenchmarkChoose(b *testing.B) {
-	s := setOf(b, rules(1000))
+	s := setOf(b, rules(1000), Options{})
 	for _, target := range []string{"/a500/7", "/c/y/d502", "http://h503.test/x", "/nothing/of/it"} {
 		r := httptest.NewRequest(http.MethodGet, target, nil)
 		b.Run(strings.ReplaceAll(strings.TrimPrefix(target, "/"), "/", "-"), func(b *testing.B) {
@@ -38,7 +38,7 @@ func BenchmarkChoose(b *testing.B) {
 }
 
 func TestThousandPoliciesAllocateNothing(t *testing.T) {
-	s := setOf(t, rules(1000))
+	s := setOf(t, rules(1000), Options{})
 	for _, target := range []string{"/a500/7", "/c/y/d502", "http://h503.test/x", "/nothing"} {
 		r := httptest.NewRequest(http.MethodGet, target, nil)
 		if n := testing.AllocsPerRun(100, func() { s.rules.Choose(r, nil) }); n != 0 {

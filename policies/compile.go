@@ -22,8 +22,9 @@ import (
 // compiler makes rules of a document.
 type compiler struct {
 	document *Document
-	names    names
-	needs    Needs // the parts that the program has to supply
+	program  Options // the functions of the program
+	assumes  bool    // the program has a function of each name
+	needs    Needs   // the parts that the program has to supply
 	errors   Errors
 }
 
@@ -254,7 +255,7 @@ func (c *compiler) list(l *Lists, name string, entries []string) *lists.List {
 // key returns a key function.
 func (c *compiler) key(at places, text string) keyfuncs.Func {
 	by, err := keyfuncs.Parse(text, func(name string) keyfuncs.Func {
-		if f := c.names.keys[name]; f != nil || !c.names.assume || !isName(name) {
+		if f := c.program.Keys[name]; f != nil || !c.assumes || !isName(name) {
 			return f
 		}
 		c.needs.Keys = with(c.needs.Keys, name)
@@ -262,8 +263,8 @@ func (c *compiler) key(at places, text string) keyfuncs.Func {
 	})
 	if err != nil {
 		c.errors.addf(at.of("key"), "%s", trimmed(err))
-		if len(c.names.keys) > 0 || !c.names.assume {
-			known := slices.Sorted(maps.Keys(c.names.keys))
+		if len(c.program.Keys) > 0 || !c.assumes {
+			known := slices.Sorted(maps.Keys(c.program.Keys))
 			c.errors[len(c.errors)-1].Reason += fmt.Sprintf("; the program gives functions to %q", known)
 		}
 	}

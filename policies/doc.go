@@ -1,6 +1,6 @@
 // Package policies reads limits from a file, so that they change without a deployment:
 //
-//	set, err := policies.Watch(ctx, policies.File("limits.yaml"), policies.WithUser(userID))
+//	set, err := policies.Watch(ctx, policies.File("limits.yaml"), policies.Options{})
 //	…
 //	http.ListenAndServe(":8080", ratelimit.FromPolicies(limiter, set, ratelimit.Options{})(mux))
 //

@@ -58,12 +58,12 @@ type Policy struct {
 	// Cost or Settle of its own has that of the policy. Alternatives have no Match, OnError, Shadow, Enforced and
 	// FirstOf.
 	FirstOf []Policy
-	// Cost is a number of units, or a name that [WithCost] gives a function to. The default is 1.
+	// Cost is a number of units, or a name of [Options].Costs. The default is 1.
 	Cost string
 	// Headroom is how many units have to be left when the request has been charged. The default is 0. Less than 0 is an error, and so is
 	// more than the limit has beyond a Cost that is a number.
 	Headroom int
-	// Settle gives the real cost of a request, in units by status, or by the name of a function ([WithSettle]). Statuses
+	// Settle gives the real cost of a request, in units by status, or by a name of [Options].Settle. Statuses
 	// that it leaves out keep the Cost.
 	Settle ByStatus
 	// Strike says how many strikes of a Ban the answer was. [core.Forgive], which a file calls "forgive", forgives all. Instead of

@@ -14,6 +14,7 @@ import (
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/guard"
 	"github.com/weir-go/ratelimit/internal/redistest"
+	"github.com/weir-go/ratelimit/keyfuncs"
 	ratelimit "github.com/weir-go/ratelimit/nethttp"
 )
 
@@ -65,7 +66,7 @@ policies:
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := d.Set(WithUser(header("User")), WithPlan(header("Plan")))
+	s, err := d.Set(Options{Keys: map[string]keyfuncs.Func{"user": keyfuncs.User(header("User"))}, Plan: header("Plan")})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,7 +20,7 @@ policies:
   - {match: [POST /login, "POST /users/{id}/login"], ban: guessing, key: account, strike: {401: 1, 200: forgive}}
 `
 
-var account = WithKey("account", func(*http.Request) (string, error) { return "account:bob", nil })
+var account = Options{Keys: map[string]keyfuncs.Func{"account": func(*http.Request) (string, error) { return "account:bob", nil }}}
 
 // app answers 200 where the password is right, and 401 elsewhere. The root answers all other paths with 200.
 func app(logins ...string) *http.ServeMux {
@@ -140,7 +140,7 @@ func (matched) WholePath() bool         { return true }
 
 // What is given back by a status is not given back to a client that hangs up to get that status.
 func TestHangingUpGivesNothingBack(t *testing.T) {
-	s := setOf(t, `policies: [{match: /work, limit: "fixed-window 100, 1h", key: global, settle: {4xx: 0, 5xx: 0, 200: 2}}]`)
+	s := setOf(t, `policies: [{match: /work, limit: "fixed-window 100, 1h", key: global, settle: {4xx: 0, 5xx: 0, 200: 2}}]`, Options{})
 	for _, c := range []struct {
 		status int // 0: the handler does not answer
 		gone   bool
@@ -216,7 +216,7 @@ limits:
 policies:
   - {match: /completions, key: global, cost: 100, firstOf: [{limit: cheap}, {limit: credits}]}
   - {match: /status/, limit: credits, key: global}
-`)
+`, Options{})
 	for _, path := range []string{"/completions", "/status/../completions"} {
 		ran := 0
 		limited := ratelimit.FromPolicies(core.New(core.NewMemory()), s, ratelimit.Options{})(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { ran++ }))

@@ -79,7 +79,7 @@ func TestWhatIsSaidOfAStateIsDone(t *testing.T) {
 func keeps(t *testing.T, limiter *core.Limiter, was, now string) bool {
 	t.Helper()
 	handle := func(text string) *guard.Guard {
-		s, err := parsed(t, text).Set(WithPlan(func(*http.Request) string { return "" }))
+		s, err := parsed(t, text).Set(Options{Plan: func(*http.Request) string { return "" }})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -91,9 +91,9 @@ func knownOf(r *http.Request, matched keyfuncs.Matched) route.Known {
 	} else if outer := given.MatchedFrom(r.Context()); outer != nil { // of a path that may have been changed since
 		known.Route, known.Values = outer.Route(), outer
 	} else if r.Pattern != "" {
-		known.Route = keyfuncs.RouteFromPattern(r.Pattern)
+		known.Route = given.RouteFromPattern(r.Pattern)
 	}
-	if known.Route == keyfuncs.Unmatched {
+	if known.Route == given.Unmatched {
 		known.Route = ""
 	}
 	return known

@@ -28,7 +28,7 @@ policies:
 	if err != nil {
 		t.Fatal(err)
 	}
-	set, err := d.Set()
+	set, err := d.Set(policies.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

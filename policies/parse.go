@@ -28,7 +28,7 @@ func Parse(text []byte) (*Document, error) {
 	r := new(reader)
 	d := r.document(root)
 	if len(r.errors) == 0 {
-		c := compiler{document: d, names: names{assume: true}}
+		c := compiler{document: d, assumes: true}
 		c.compile()
 		r.errors = c.errors
 	}

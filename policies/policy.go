@@ -181,10 +181,10 @@ func (c *compiler) ban(p *Policy) core.Ban {
 
 // limitFor returns the function that picks the limit of a plan.
 func (c *compiler) limitFor(p *Policy, plans map[string]core.Limit) func(*http.Request) core.Limit {
-	plan := c.names.plan
+	plan := c.program.Plan
 	if plan == nil {
-		if !c.names.assume {
-			c.errors.addf(p.at.of("limit"), "the program does not say which plan a request is of: give WithPlan to the set")
+		if !c.assumes {
+			c.errors.addf(p.at.of("limit"), "the program does not say which plan a request is of: give Options.Plan to the set")
 		}
 		plan = func(*http.Request) string { return "" }
 	}
@@ -209,8 +209,8 @@ func (c *compiler) cost(p *Policy) func(*http.Request) int {
 		}
 		return func(*http.Request) int { return n }
 	}
-	f := c.names.costs[p.Cost]
-	if f == nil && c.unknown(p, "cost", p.Cost, "WithCost", &c.needs.Costs) {
+	f := c.program.Costs[p.Cost]
+	if f == nil && c.unknown(p, "cost", p.Cost, "Costs", &c.needs.Costs) {
 		f = func(*http.Request) int { return 1 }
 	}
 	return f
@@ -221,8 +221,8 @@ func (c *compiler) unknown(p *Policy, field, name, option string, needed *[]stri
 	switch {
 	case !isName(name):
 		c.errors.addf(p.at.of(field), "%s %q is neither a number nor a name of letters, digits, - and _", field, name)
-	case !c.names.assume:
-		c.errors.addf(p.at.of(field), "the program has no function that is called %q: give %s(%q, …) to the set", name, option, name)
+	case !c.assumes:
+		c.errors.addf(p.at.of(field), "the program has no function that is called %q: give one in Options.%s to the set", name, option)
 	default:
 		*needed = with(*needed, name)
 		return true
@@ -237,8 +237,8 @@ func (c *compiler) served(p *Policy, field string, b ByStatus) func(*http.Reques
 		c.errors.addf(p.at.of(field), "%s has both units and a name: leave one of them out", field)
 		return nil
 	case b.Name != "":
-		f := c.names.served[b.Name]
-		if f == nil && c.unknown(p, field, b.Name, "WithSettle", &c.needs.Settle) {
+		f := c.program.Settle[b.Name]
+		if f == nil && c.unknown(p, field, b.Name, "Settle", &c.needs.Settle) {
 			f = func(_ *http.Request, s guard.Served) int { return s.Cost }
 		}
 		return f

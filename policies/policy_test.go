@@ -12,13 +12,14 @@ import (
 
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/guard"
+	"github.com/weir-go/ratelimit/keyfuncs"
 	ratelimit "github.com/weir-go/ratelimit/nethttp"
 )
 
 // server serves by a text. A request is answered with the status in its header, or else with 200.
 func server(tb testing.TB, limiter *core.Limiter, text string) http.Handler {
 	tb.Helper()
-	return ratelimit.FromPolicies(limiter, setOf(tb, text), guard.Options{})(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return ratelimit.FromPolicies(limiter, setOf(tb, text, Options{}), guard.Options{})(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var code int
 		if _, err := fmt.Sscan(r.Header.Get("Answer"), &code); err == nil {
 			w.WriteHeader(code)
@@ -69,7 +70,7 @@ func TestFieldsAct(t *testing.T) {
 func TestListsAct(t *testing.T) {
 	const policy = "\npolicies: [{limit: unlimited}]\nlimitsNothing: true\n"
 	s := setOf(t, `lists: {allow: [198.51.100.0/24], deny: [203.0.113.0/24, "key:user:42", 198.51.100.1], address: ip trusted 192.0.2.0/24, key: user}`+policy,
-		WithUser(func(r *http.Request) string { return r.Header.Get("User") }))
+		Options{Keys: map[string]keyfuncs.Func{"user": keyfuncs.User(func(r *http.Request) string { return r.Header.Get("User") })}})
 	h := ratelimit.FromPolicies(core.New(core.NewMemory()), s, guard.Options{})(fine)
 	answer := func(client, user string) int {
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
@@ -101,7 +102,7 @@ func TestFieldsReachTheEngine(t *testing.T) {
   - {limit: 'shaping 9, 1/s', key: ip, undelayed: 2, unit: jobs}
   - {limit: 'concurrent 3, 30s', key: ip, maxWait: 7s}
   - {limit: 'leaky 9, 1/s', key: ip, settle: {5xx: 0}, reserveFor: 90s}
-`)
+`, Options{})
 	var got []string
 	for _, own := range s.rules.Policies {
 		p := own[0]
@@ -138,7 +139,7 @@ func TestEnforcedForAddressesOfRequestsWithoutAKey(t *testing.T) {
 func TestPlacesOfARemovedPolicyAreGivenBack(t *testing.T) {
 	const one = "limits: {a: 'concurrent 1, 30s'}\npolicies: [{limit: a, key: global}]"
 	limiter := core.New(core.NewMemory())
-	s := setOf(t, one)
+	s := setOf(t, one, Options{})
 	entered, leave := make(chan struct{}), make(chan struct{})
 	h := ratelimit.FromPolicies(limiter, s, guard.Options{})(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/stay" {
@@ -183,7 +184,7 @@ func TestWatchEnds(t *testing.T) {
 		<-ctx.Done()
 		close(ended)
 		return nil, ctx.Err()
-	}), WithEvery(time.Millisecond), WithOnError(func(err error) { t.Errorf("told %v", err) }))
+	}), Options{Every: time.Millisecond, OnError: func(err error) { t.Errorf("told %v", err) }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,7 @@ type Reading struct {
 // Readings returns the ways in which the path of a request may be read, and the pattern that each matches. A request
 // without a known route meets the policies of all of them. The document has to be valid.
 func (d *Document) Readings(r *http.Request) []Reading {
-	c := compiler{document: d, names: names{assume: true}}
+	c := compiler{document: d, assumes: true}
 	chooser, _ := c.chooser()
 	read := chooser.table.Readings(r)
 	readings := make([]Reading, len(read))

@@ -26,8 +26,11 @@ type reloads struct {
 }
 
 // watch begins with a text.
-func (r *reloads) watch(ctx context.Context, options ...Option) *Set {
+func (r *reloads) watch(ctx context.Context, options Options) *Set {
 	r.t.Helper()
+	if options.Logger == nil {
+		options = r.recording(options)
+	}
 	s, err := Watch(ctx, Func("here", func(context.Context) ([]byte, error) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -36,20 +39,28 @@ func (r *reloads) watch(ctx context.Context, options ...Option) *Set {
 			r.read()
 		}
 		return []byte(r.text), nil
-	}), append([]Option{
-		WithLogger(slog.New(slog.NewTextHandler(&r.log, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
-			if a.Key == slog.TimeKey {
-				return slog.Attr{}
-			}
-			return a
-		}}))),
-		WithOnChange(func(all Changes) { r.told = append(r.told, all) }),
-		WithOnError(func(err error) { r.errors = append(r.errors, err.Error()) }),
-	}, options...)...)
+	}), options)
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	return s
+}
+
+// recording returns options with a log and functions that record, in place of missing ones.
+func (r *reloads) recording(options Options) Options {
+	options.Logger = slog.New(slog.NewTextHandler(&r.log, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.TimeKey {
+			return slog.Attr{}
+		}
+		return a
+	}}))
+	if options.OnChange == nil {
+		options.OnChange = func(all Changes) { r.told = append(r.told, all) }
+	}
+	if options.OnError == nil {
+		options.OnError = func(err error) { r.errors = append(r.errors, err.Error()) }
+	}
+	return options
 }
 
 // next lets one reading pass, which finds a text.
@@ -88,7 +99,7 @@ func TestReloadIsTold(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		r := &reloads{t: t, text: "limits: {a: 'leaky 1, 1/h'}\npolicies: [{limit: a, key: global}]\n"}
-		s := r.watch(ctx)
+		s := r.watch(ctx, Options{})
 		if r.log.Len() > 0 || len(r.told) > 0 {
 			t.Errorf("the start is told: %s%v", &r.log, r.told)
 		}
@@ -139,14 +150,14 @@ func TestParsingLogsNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err = d.Set(); err != nil {
+	if _, err = d.Set(Options{}); err != nil {
 		t.Fatal(err)
 	}
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		r := &reloads{t: t, text: text}
-		r.watch(ctx)
+		r.watch(ctx, Options{})
 		r.next(text + "  - {limit: 'gcra 5, 1/s', key: ip}\n")
 		if lines := strings.Count(r.log.String(), "\n"); lines != 1 || !strings.Contains(r.log.String(), `summary="1 added."`) {
 			t.Errorf("the set has logged %d lines: %s", lines, &r.log)
@@ -173,7 +184,7 @@ func TestLongReloadIsOneLine(t *testing.T) {
 			return b.String()
 		}
 		r := &reloads{t: t, text: policies(1)}
-		r.watch(ctx)
+		r.watch(ctx, Options{})
 		r.next(policies(50))
 		if got := r.log.String(); strings.Count(got, "\n") != 1 || strings.Count(got, "+ policy") != 20 || !strings.Contains(got, "and 29 more") || len(r.told[0]) != 49 {
 			t.Errorf("%d told: %s", len(r.told[0]), got)
@@ -189,7 +200,7 @@ func TestPanicsAfterTheStart(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		r := &reloads{t: t, text: numbered(1)}
-		s := r.watch(ctx, WithOnChange(func(Changes) { panic("on change") }))
+		s := r.watch(ctx, Options{OnChange: func(Changes) { panic("on change") }})
 		r.reading(func() { panic("in the source") })
 		r.wait()
 		if len(r.errors) != 1 || r.errors[0] != "policies: here: the reading panicked: in the source" || capacity(s) != 1 {
@@ -215,13 +226,13 @@ func TestPanicsWhereErrorsAreTold(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		r := &reloads{t: t, text: numbered(1)}
-		s := r.watch(ctx, WithOnError(func(error) { panic("on error") }))
+		s := r.watch(ctx, Options{OnError: func(error) { panic("on error") }})
 		r.next("x")
 		if !strings.Contains(r.log.String(), `msg="policies: here: the function that is told of errors panicked" panic="on error"`) {
 			t.Error(&r.log)
 		}
 		silent := &reloads{t: t, text: numbered(1)}
-		other := silent.watch(ctx, WithLogger(slog.New(panics{})), WithOnError(nil))
+		other := silent.watch(ctx, Options{Logger: slog.New(panics{})})
 		silent.next("x")
 		silent.next(numbered(2))
 		r.next(numbered(2))
@@ -250,12 +261,12 @@ func TestPanicAtTheStart(t *testing.T) {
 				t.Errorf("%v", cause)
 			}
 		}()
-		_, _ = Watch(t.Context(), broken)
+		_, _ = Watch(t.Context(), broken, Options{})
 	}()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var errs told
-	if _, err := Watch(ctx, broken, WithStart(&Document{LimitsNothing: true}), WithOnError(errs.tell)); err != nil || errs.text() != "policies: here: the reading panicked: at the start" {
+	if _, err := Watch(ctx, broken, Options{Start: &Document{LimitsNothing: true}, OnError: errs.tell}); err != nil || errs.text() != "policies: here: the reading panicked: at the start" {
 		t.Errorf("%v, told %s", err, errs.text())
 	}
 }
@@ -275,7 +286,7 @@ func TestFailedTextIsLookedAtOnce(t *testing.T) {
 		if signed {
 			source = Signed(source, public)
 		}
-		s := &Set{options: collect(nil)}
+		s := &Set{options: Options{}.checked()}
 		read := func(of string) error {
 			text = of
 			return source.read(t.Context(), func(text []byte) error { looks++; return s.read(text) })

@@ -31,12 +31,12 @@ func TestOlderSignedTextIsRefusedAlsoAfterARestart(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	watch := func(options ...Option) (*Set, error) {
-		return Watch(ctx, Signed(Redis(as("program"), key), public), append(options, WithEvery(often))...)
+	watch := func(tell func(error)) (*Set, error) {
+		return Watch(ctx, Signed(Redis(as("program"), key), public), Options{Every: often, OnError: tell})
 	}
 	publish(1, 1)
 	var errs told
-	s, err := watch(WithOnError(errs.tell))
+	s, err := watch(errs.tell)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +48,7 @@ func TestOlderSignedTextIsRefusedAlsoAfterARestart(t *testing.T) {
 	if capacity(s) != 2 {
 		t.Errorf("capacity %d by the older text", capacity(s))
 	}
-	if _, err := watch(); err == nil || !strings.HasSuffix(err.Error(), refused) {
+	if _, err := watch(nil); err == nil || !strings.HasSuffix(err.Error(), refused) {
 		t.Errorf("after a restart: %v, want %s", err, refused)
 	}
 	if err := as("publisher").ZAdd(ctx, key+":serial", redis.Z{Score: 0, Member: member}).Err(); err == nil {
@@ -58,7 +58,7 @@ func TestOlderSignedTextIsRefusedAlsoAfterARestart(t *testing.T) {
 		t.Error(err)
 	}
 	publish(3, 2) // the same number is not smaller
-	if s, err := watch(); err != nil || capacity(s) != 3 {
+	if s, err := watch(nil); err != nil || capacity(s) != 3 {
 		t.Errorf("%v", err)
 	}
 
@@ -74,7 +74,7 @@ func TestSerialNumberThatCannotBeKept(t *testing.T) {
 	client, key := redistest.Shared(t).Client(t), redistest.Prefix(t)+"policies"
 	public, private := newKey(t)
 	source, s := Signed(Redis(client, key), public), new(Set)
-	s.options = collect(nil)
+	s.options = Options{}.checked()
 	publish := func(n int, serial int64) {
 		t.Helper()
 		if err := client.Set(t.Context(), key, sign(t, numbered(n), private, serial), 0).Err(); err != nil {

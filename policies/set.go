@@ -15,7 +15,7 @@ import (
 // Set is the policies of a document with the functions of the program. Give it to FromPolicies, of the adapters. It may be used by many
 // goroutines at once.
 type Set struct {
-	options options
+	options Options
 
 	mu        sync.Mutex
 	document  *Document
@@ -25,8 +25,8 @@ type Set struct {
 
 // Set returns the set of a document that does not change. It returns an [Errors] if the document makes no sense, and if it names
 // functions that the options do not have.
-func (d *Document) Set(all ...Option) (*Set, error) {
-	s := &Set{options: collect(all)}
+func (d *Document) Set(options Options) (*Set, error) {
+	s := &Set{options: options.checked()}
 	if err := s.replace(d); err != nil {
 		return nil, err
 	}
@@ -35,7 +35,7 @@ func (d *Document) Set(all ...Option) (*Set, error) {
 
 // Needs returns the parts that the program has to supply for the document.
 func (d *Document) Needs() Needs {
-	c := compiler{document: d, names: names{assume: true}}
+	c := compiler{document: d, assumes: true}
 	c.compile()
 	return c.needs
 }
@@ -62,7 +62,7 @@ func (s *Set) Follow(prepare func(guard.Rules) (use func(), err error)) error {
 
 // replace puts a document in force, everywhere or nowhere.
 func (s *Set) replace(d *Document) error {
-	c := compiler{document: d, names: s.options.names}
+	c := compiler{document: d, program: s.options}
 	rules := c.compile()
 	if len(c.errors) > 0 {
 		return c.errors
@@ -86,28 +86,28 @@ func (s *Set) replace(d *Document) error {
 
 // Watch reads a set from a source, and again every few seconds until ctx ends:
 //
-//	set, err := policies.Watch(ctx, policies.File("limits.yaml"), policies.WithUser(userID))
+//	set, err := policies.Watch(ctx, policies.File("limits.yaml"), policies.Options{})
 //
 // Each reading replaces the whole set between two requests: each request meets one set in each middleware. If a reading
-// fails, or its document is invalid, the set stays as it was, for as long as that lasts, and [WithOnError] is called. The
+// fails, or its document is invalid, the set stays as it was, for as long as that lasts, and OnError is called. The
 // same goes for a text that limits nothing, unless it says so itself. When the set is replaced, the log has the changes,
-// and [WithOnChange] is called.
+// and OnChange is called.
 //
-// Watch returns an error if the source cannot be read at the start, unless [WithStart] gives the first document. Its
+// Watch returns an error if the source cannot be read at the start, unless Start gives the first document. Its
 // goroutine is the only one that asks the source, and ends with ctx, after which the set stays as it is.
-func Watch(ctx context.Context, source Source, all ...Option) (*Set, error) {
+func Watch(ctx context.Context, source Source, options Options) (*Set, error) {
 	if source.read == nil {
 		panic("policies: Watch: the source is the zero Source: use File, Redis or Func")
 	}
-	s := &Set{options: collect(all)}
-	if start := s.options.start; start != nil {
+	s := &Set{options: options.checked()}
+	if start := s.options.Start; start != nil {
 		if err := s.replace(start); err != nil {
 			return nil, err
 		}
 	}
 	loop := poll.Loop{
 		Name:  "policies: " + source.name,
-		Every: s.options.every, OnError: s.options.onError, Logger: s.options.logger,
+		Every: s.options.Every, OnError: s.options.OnError, Logger: s.options.Logger,
 		Warning: "policies: the policies could not be read, and stay as they were",
 	}
 	loop.Read = func(ctx context.Context) error {
@@ -121,7 +121,7 @@ func Watch(ctx context.Context, source Source, all ...Option) (*Set, error) {
 		}
 		return nil
 	}
-	if err := loop.Start(ctx, s.options.start != nil); err != nil {
+	if err := loop.Start(ctx, s.options.Start != nil); err != nil {
 		return nil, err
 	}
 	return s, nil
@@ -131,7 +131,7 @@ func Watch(ctx context.Context, source Source, all ...Option) (*Set, error) {
 const mostLogged = 20
 
 // report tells the log and the program of changes that are in force.
-func (o *options) report(loop *poll.Loop, source string, changes Changes) {
+func (o *Options) report(loop *poll.Loop, source string, changes Changes) {
 	lines := make([]string, 0, min(len(changes), mostLogged)+1)
 	for i := range changes[:min(len(changes), mostLogged)] {
 		lines = append(lines, strings.Join(append([]string{changes[i].String()}, changes[i].Says...), " "))
@@ -140,14 +140,14 @@ func (o *options) report(loop *poll.Loop, source string, changes Changes) {
 		lines = append(lines, fmt.Sprintf("and %d more", more))
 	}
 	loop.Call("the logger", func() {
-		logger := o.logger
+		logger := o.Logger
 		if logger == nil {
 			logger = slog.Default()
 		}
 		logger.Info("policies: another document is in force", slog.String("source", source), slog.String("summary", changes.Summary()),
 			slog.Any("changes", lines))
 	})
-	loop.Call("the function that is told of changes", func() { o.onChange(changes) })
+	loop.Call("the function that is told of changes", func() { o.OnChange(changes) })
 }
 
 // settle is for how long a file must not have changed, so that its first half is not read alone.

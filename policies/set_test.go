@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"reflect"
 	"strconv"
 	"strings"
 	"sync"
@@ -21,13 +22,13 @@ import (
 )
 
 // setOf returns the set of a text that makes sense.
-func setOf(tb testing.TB, text string, options ...Option) *Set {
+func setOf(tb testing.TB, text string, options Options) *Set {
 	tb.Helper()
 	d, err := Parse([]byte(text))
 	if err != nil {
 		tb.Fatal(err)
 	}
-	s, err := d.Set(options...)
+	s, err := d.Set(options)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -78,7 +79,7 @@ policies:
 `
 
 func TestMostSpecificMatch(t *testing.T) {
-	s := setOf(t, matching)
+	s := setOf(t, matching, Options{})
 	const all = "all ip:192.0.2.1 1"
 	for _, test := range []struct{ request, tier, want string }{
 		{"GET /", "", all},
@@ -114,7 +115,7 @@ func TestHeaderFieldsOfAMatch(t *testing.T) {
 		{Limit: "leaky 9, 1/s", Key: "global", Match: []Match{{Pattern: "/", Header: map[string]string{"x-tier": "*"}}}},
 		{Limit: "leaky 8, 1/s", Key: "global", Match: []Match{{Pattern: "/", Header: map[string]string{"X-Tier": "batch"}}}},
 	}}
-	s, err := d.Set()
+	s, err := d.Set(Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,33 +145,30 @@ policies:
 	header := func(name string) func(*http.Request) string {
 		return func(r *http.Request) string { return r.Header.Get(name) }
 	}
-	options := []Option{
-		WithUser(header("User")), WithPlan(header("Plan")),
-		WithCost("units", func(*http.Request) int { return 1 }),
-		WithSettle("real", func(*http.Request, guard.Served) int { return 0 }),
+	options := Options{
+		Keys:   map[string]keyfuncs.Func{"user": keyfuncs.User(header("User"))},
+		Costs:  map[string]func(*http.Request) int{"units": func(*http.Request) int { return 1 }},
+		Settle: map[string]func(*http.Request, guard.Served) int{"real": func(*http.Request, guard.Served) int { return 0 }},
+		Plan:   header("Plan"),
 	}
 	d, err := Parse([]byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, want := range []string{
-		`line 4, column 28: key "user or ip": "user" is no key that is known here: want ip, header, bearer, cookie, path, host, method, route, global,` +
+	for lacking, want := range map[string]string{
+		"Keys": `line 4, column 28: key "user or ip": "user" is no key that is known here: want ip, header, bearer, cookie, path, host, method, route, global,` +
 			` or a name that the program gives a function to; the program gives functions to []`,
-		`line 4, column 13: the program does not say which plan a request is of: give WithPlan to the set`,
-		`line 4, column 46: the program has no function that is called "units": give WithCost("units", …) to the set`,
-		`line 4, column 61: the program has no function that is called "real": give WithSettle("real", …) to the set`,
+		"Plan":   `line 4, column 13: the program does not say which plan a request is of: give Options.Plan to the set`,
+		"Costs":  `line 4, column 46: the program has no function that is called "units": give one in Options.Costs to the set`,
+		"Settle": `line 4, column 61: the program has no function that is called "real": give one in Options.Settle to the set`,
 	} {
-		var some []Option
-		for j, option := range options {
-			if j != i {
-				some = append(some, option)
-			}
-		}
-		if _, err := d.Set(some...); err == nil || err.Error() != want {
+		some := options
+		reflect.ValueOf(&some).Elem().FieldByName(lacking).SetZero()
+		if _, err := d.Set(some); err == nil || err.Error() != want {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}
-	s := setOf(t, text, options...)
+	s := setOf(t, text, options)
 	limiter := core.New(core.NewMemory())
 	h := ratelimit.FromPolicies(limiter, s, guard.Options{})(fine)
 	for plan, want := range map[string]int{"free": 1, "staff": math, "other": 2, "": 2} {
@@ -194,7 +192,7 @@ bans: {b: "ban 2, 1h, first 1h, factor 2, longest 1d, forget 2d"}
 policies:
   - {limit: a, key: global, cost: 3, settle: {5xx: 1}}
   - {match: /fail, ban: b, key: ip, strike: {500: 1}}
-`)
+`, Options{})
 	limiter := core.New(core.NewMemory())
 	h := ratelimit.FromPolicies(limiter, s, guard.Options{})(fine)
 	var codes []int
@@ -241,7 +239,7 @@ func TestEnforcedShare(t *testing.T) {
 	if in < 2300 || in > 2700 {
 		t.Errorf("%d of 10000 keys are in 25%%", in)
 	}
-	s := setOf(t, `policies: [{limit: "leaky 1, 1/h", key: header X-Key, enforced: 50%}]`)
+	s := setOf(t, `policies: [{limit: "leaky 1, 1/h", key: header X-Key, enforced: 50%}]`, Options{})
 	limiter := core.New(core.NewMemory())
 	h := ratelimit.FromPolicies(limiter, s, guard.Options{})(fine)
 	denied := 0
@@ -273,7 +271,7 @@ policies:
   - key: global
     cost: 1
     firstOf: [{limit: plan}, {limit: credits, key: ip}]
-`)
+`, Options{})
 	h := ratelimit.FromPolicies(core.New(core.NewMemory()), s, guard.Options{})(fine)
 	var codes []int
 	for range 4 {
@@ -295,7 +293,7 @@ func numbered(n int) string {
 func TestEveryRequestSeesOneSet(t *testing.T) {
 	var text atomic.Value
 	text.Store(numbered(1))
-	s := setOf(t, numbered(1))
+	s := setOf(t, numbered(1), Options{})
 	var mixed, requests atomic.Int64
 	seen := new(sync.Map)
 	h := ratelimit.FromPolicies(core.New(core.NewMemory()), s, guard.Options{Observe: func(e guard.Event) {
@@ -342,7 +340,7 @@ func TestEveryRequestSeesOneSet(t *testing.T) {
 // A follower whose options do not go with a set keeps it from being replaced, for all.
 func TestReplacedEverywhereOrNowhere(t *testing.T) {
 	const before = "policies: [{limit: 'leaky 1, 1/h', key: global}]"
-	s := setOf(t, before)
+	s := setOf(t, before, Options{})
 	limiter := core.New(core.NewMemory())
 	one := ratelimit.FromPolicies(limiter, s, guard.Options{})(fine)
 	two := ratelimit.FromPolicies(limiter, s, guard.Options{Lists: guard.Lists{Deny: denyNobody{}}})(fine)
@@ -375,7 +373,7 @@ func (denyNobody) Keys() int                   { return 0 }
 
 // A named limit keeps what was used when its numbers change.
 func TestNamedLimitsKeepWhatWasUsed(t *testing.T) {
-	s := setOf(t, "limits: {a: 'fixed-window 10, 1h'}\npolicies: [{limit: a, key: global, cost: 7}]")
+	s := setOf(t, "limits: {a: 'fixed-window 10, 1h'}\npolicies: [{limit: a, key: global, cost: 7}]", Options{})
 	limiter := core.New(core.NewMemory())
 	h := ratelimit.FromPolicies(limiter, s, guard.Options{})(fine)
 	h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil))

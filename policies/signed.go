@@ -32,7 +32,7 @@ const (
 // of [Redis], the sorted set key:serial keeps it, too, so that a new process knows it; that needs the permissions for
 // ZADD and ZSCORE. Do not let users who may write to the source write there, and have Redis not evict it. Other sources
 // begin anew with the process. If the number cannot be read, no other text is put in force. If it cannot be kept,
-// [WithOnError] is called until it is, and a [Watch] without [WithStart] does not begin.
+// Options.OnError is called until it is, and a [Watch] without Options.Start does not begin.
 //
 // Signed panics without a key, and if a key is invalid.
 func Signed(source Source, keys ...ed25519.PublicKey) Source {

@@ -73,7 +73,7 @@ var errNoKey = errors.New("the key does not exist, or is empty: write the polici
 // Func is the source of the policies that a function reads from where you keep them. The function returns the whole text,
 // or nil without an error if the text is the same as last time. It returns when its context ends: until then nothing else
 // is read. One goroutine calls it, one call at a time. name is the source's name in errors. A panic of read is an error
-// of that reading; it ends the program only in the first reading of a [Watch] without [WithStart]. Func panics if read is
+// of that reading; it ends the program only in the first reading of a [Watch] without Options.Start. Func panics if read is
 // nil.
 func Func(name string, read func(context.Context) ([]byte, error)) Source {
 	if read == nil {

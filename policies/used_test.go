@@ -54,10 +54,10 @@ func TestWhatHasNoEffectIsAnError(t *testing.T) {
 
 // A document that a program has made is held to the same.
 func TestWhatHasNoEffectInAProgramIsAnError(t *testing.T) {
-	if _, err := new(Document).Set(); err == nil || err.Error() != "no policy limits anything: write policies, or limitsNothing: true if that is meant" {
+	if _, err := new(Document).Set(Options{}); err == nil || err.Error() != "no policy limits anything: write policies, or limitsNothing: true if that is meant" {
 		t.Errorf("%v", err)
 	}
-	if _, err := (&Document{LimitsNothing: true}).Set(); err != nil {
+	if _, err := (&Document{LimitsNothing: true}).Set(Options{}); err != nil {
 		t.Error(err)
 	}
 }

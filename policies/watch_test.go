@@ -17,6 +17,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/weir-go/ratelimit/internal/redistest"
+	"github.com/weir-go/ratelimit/keyfuncs"
 	"github.com/weir-go/ratelimit/policies/internal/tree"
 )
 
@@ -97,7 +98,7 @@ func TestFileIsFollowed(t *testing.T) {
 	path := filepath.Join(dir, "limits.yaml")
 
 	var errs told
-	s, err := Watch(ctx, File(path), WithEvery(often), WithOnError(errs.tell))
+	s, err := Watch(ctx, File(path), Options{Every: often, OnError: errs.tell})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,7 +149,7 @@ func TestNewFileIsReadAtTheStart(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	s, err := Watch(ctx, File(path))
+	s, err := Watch(ctx, File(path), Options{})
 	if err != nil || s.Document() == nil {
 		t.Errorf("%v, %v", s, err)
 	}
@@ -183,7 +184,7 @@ func TestHalfOfAFileIsNotRead(t *testing.T) {
 	defer cancel()
 	path := filepath.Join(t.TempDir(), "limits.yaml")
 	write(t, path, numbered(1))
-	s, err := Watch(ctx, File(path), WithEvery(often))
+	s, err := Watch(ctx, File(path), Options{Every: often})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -211,7 +212,7 @@ func TestRedisIsFollowed(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	client, key := redistest.Shared(t).Client(t), redistest.Prefix(t)+"policies"
-	if _, err := Watch(ctx, Redis(client, key)); err == nil || err.Error() != "policies: redis key "+key+": the key does not exist, or is empty: write the policies there" {
+	if _, err := Watch(ctx, Redis(client, key), Options{}); err == nil || err.Error() != "policies: redis key "+key+": the key does not exist, or is empty: write the policies there" {
 		t.Errorf("%v", err)
 	}
 	set := func(client redis.UniversalClient, text string) {
@@ -221,7 +222,7 @@ func TestRedisIsFollowed(t *testing.T) {
 	}
 	set(client, numbered(1))
 	var errs told
-	s, err := Watch(ctx, Redis(client, key), WithEvery(often), WithOnError(errs.tell))
+	s, err := Watch(ctx, Redis(client, key), Options{Every: often, OnError: errs.tell})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -263,7 +264,7 @@ func TestFuncIsComparedWithTheLast(t *testing.T) {
 		defer mu.Unlock()
 		asked++
 		return bytes.Clone(text), nil
-	}), WithEvery(often))
+	}), Options{Every: often})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -282,7 +283,7 @@ func TestEveryOfZeroIsTheDefault(t *testing.T) {
 		_, err := Watch(ctx, Func("here", func(context.Context) ([]byte, error) {
 			asked.Add(1)
 			return []byte(numbered(1)), nil
-		}), WithEvery(0))
+		}), Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -302,12 +303,12 @@ func TestEveryOfZeroIsTheDefault(t *testing.T) {
 
 func TestMisusePanics(t *testing.T) {
 	for name, misuse := range map[string]func(){
-		"no source":   func() { _, _ = Watch(t.Context(), Source{}) },
+		"no source":   func() { _, _ = Watch(t.Context(), Source{}, Options{}) },
 		"no client":   func() { Redis(nil, "a") },
 		"no function": func() { Func("a", nil) },
-		"no key":      func() { WithKey("a", nil) },
-		"no name":     func() { WithKey("a b", nil) },
-		"no time":     func() { WithEvery(-1) },
+		"no key":      func() { _, _ = new(Document).Set(Options{Keys: map[string]keyfuncs.Func{"a": nil}}) },
+		"no name":     func() { _, _ = new(Document).Set(Options{Keys: map[string]keyfuncs.Func{"a b": keyfuncs.Global}}) },
+		"no time":     func() { _, _ = new(Document).Set(Options{Every: -1}) },
 	} {
 		func() {
 			defer func() {
@@ -326,7 +327,7 @@ func TestFunc(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	down := Func("etcd", func(context.Context) ([]byte, error) { return nil, errDown })
-	if _, err := Watch(ctx, down); !errors.Is(err, errDown) || err.Error() != "policies: etcd: down" {
+	if _, err := Watch(ctx, down, Options{}); !errors.Is(err, errDown) || err.Error() != "policies: etcd: down" {
 		t.Errorf("%v", err)
 	}
 	d, err := Parse([]byte(numbered(3)))
@@ -334,11 +335,11 @@ func TestFunc(t *testing.T) {
 		t.Fatal(err)
 	}
 	var told []error
-	s, err := Watch(ctx, down, WithStart(d), WithOnError(func(err error) { told = append(told, err) }))
+	s, err := Watch(ctx, down, Options{Start: d, OnError: func(err error) { told = append(told, err) }})
 	if err != nil || len(told) != 1 || s.Document() != d {
 		t.Errorf("%v, told %v", err, told)
 	}
-	if _, err := Watch(ctx, down, WithStart(&Document{Policies: []Policy{{Limit: "x"}}})); err == nil || strings.Contains(err.Error(), "down") {
+	if _, err := Watch(ctx, down, Options{Start: &Document{Policies: []Policy{{Limit: "x"}}}}); err == nil || strings.Contains(err.Error(), "down") {
 		t.Errorf("%v, want what is wrong with the document", err)
 	}
 }

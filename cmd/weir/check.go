@@ -116,14 +116,18 @@ func checkCommand(stdin io.Reader, stdout io.Writer) *cli.Command {
 }
 
 // having returns the options of a program that gives functions to some names. A file may use each for any purpose.
-func having(names []string) ([]policies.Option, error) {
-	options := []policies.Option{policies.WithPlan(func(*http.Request) string { return "" })}
+func having(names []string) (policies.Options, error) {
+	options := policies.Options{
+		Keys: make(map[string]keyfuncs.Func), Costs: make(map[string]func(*http.Request) int),
+		Settle: make(map[string]func(*http.Request, guard.Served) int),
+		Plan:   func(*http.Request) string { return "" },
+	}
 	for _, name := range names {
 		if !functionName.MatchString(name) {
-			return nil, usage("-has %q is no name of letters, digits, - and _", name)
+			return policies.Options{}, usage("-has %q is no name of letters, digits, - and _", name)
 		}
-		options = append(options, policies.WithKey(name, keyfuncs.Global), policies.WithCost(name, func(*http.Request) int { return 1 }),
-			policies.WithSettle(name, func(_ *http.Request, s guard.Served) int { return s.Cost }))
+		options.Keys[name], options.Costs[name] = keyfuncs.Global, func(*http.Request) int { return 1 }
+		options.Settle[name] = func(_ *http.Request, s guard.Served) int { return s.Cost }
 	}
 	return options, nil
 }
@@ -131,8 +135,8 @@ func having(names []string) ([]policies.Option, error) {
 var functionName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]*$`)
 
 // lacking returns an error if a document needs functions that the program does not have.
-func lacking(name string, d *policies.Document, options []policies.Option, has []string) error {
-	_, err := d.Set(options...)
+func lacking(name string, d *policies.Document, options policies.Options, has []string) error {
+	_, err := d.Set(options)
 	if err == nil {
 		return nil
 	}

@@ -153,20 +153,24 @@ func setOf(c *cli.Command, d *policies.Document) (*policies.Set, error) {
 		return nil, err
 	}
 	plan := c.String("plan")
-	options := []policies.Option{policies.WithPlan(func(*http.Request) string { return plan })}
+	options := policies.Options{
+		Keys: make(map[string]keyfuncs.Func), Costs: make(map[string]func(*http.Request) int),
+		Settle: make(map[string]func(*http.Request, guard.Served) int),
+		Plan:   func(*http.Request) string { return plan },
+	}
 	needs := d.Needs()
 	for _, name := range needs.Keys {
 		key := keys[name]
 		if name == "user" {
-			options = append(options, policies.WithUser(func(*http.Request) string { return key }))
+			options.Keys[name] = keyfuncs.User(func(*http.Request) string { return key })
 			continue
 		}
-		options = append(options, policies.WithKey(name, func(*http.Request) (string, error) {
+		options.Keys[name] = func(*http.Request) (string, error) {
 			if key == "" {
 				return "", keyfuncs.ErrNoKey
 			}
 			return key, nil
-		}))
+		}
 	}
 	for _, name := range needs.Costs {
 		units := 1
@@ -175,12 +179,12 @@ func setOf(c *cli.Command, d *policies.Document) (*policies.Set, error) {
 				return nil, usage("-cost %s=%s: want a number of at least 0", name, text)
 			}
 		}
-		options = append(options, policies.WithCost(name, func(*http.Request) int { return units }))
+		options.Costs[name] = func(*http.Request) int { return units }
 	}
 	for _, name := range needs.Settle {
-		options = append(options, policies.WithSettle(name, func(_ *http.Request, s guard.Served) int { return s.Cost }))
+		options.Settle[name] = func(_ *http.Request, s guard.Served) int { return s.Cost }
 	}
-	return d.Set(options...)
+	return d.Set(options)
 }
 
 // pairs returns the values of a flag of the form NAME=VALUE, by name.

@@ -128,7 +128,7 @@ func explainsAsTheGuardDecides(t *testing.T, l *core.Limiter, file string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	set, err := document.Set()
+	set, err := document.Set(policies.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

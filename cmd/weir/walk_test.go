@@ -66,7 +66,7 @@ func newSite(t *testing.T, limiter *core.Limiter) *site {
 	ctx, end := context.WithCancel(t.Context())
 	t.Cleanup(end)
 	var err error
-	if s.set, err = policies.Watch(ctx, policies.File(s.limits), policies.WithEvery(20*time.Millisecond)); err != nil {
+	if s.set, err = policies.Watch(ctx, policies.File(s.limits), policies.Options{Every: 20 * time.Millisecond}); err != nil {
 		t.Fatal(err)
 	}
 	options := ratelimit.Options{Observe: guard.Compare(&s.tight, "tight", guard.Compare(&s.daily, "daily", s.observe))}

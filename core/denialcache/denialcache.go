@@ -26,7 +26,7 @@ import (
 // back for its own calls. It repeats a denial for ten seconds at most. So it may take that long to notice that another
 // process has reset a key, refunded a charge, raised a named limit, or given back the charges of a call over several keys
 // of a cluster or ring, and that a server has lost keys or has its clock set forward. Put the cache directly around a
-// store of NewRedis: a store of your own between them hides what Redis gives back.
+// store of NewRedis: a store of your own between them hides the units that Redis gives back.
 //
 // A check is answered from memory if it has been denied lately at the same cost, or at a lower cost from which the wait
 // follows exactly. Its numbers are those of the denial, less the time that has passed. If the cost was more than 1, other

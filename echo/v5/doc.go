@@ -11,11 +11,11 @@
 //
 // It has the names of package nethttp of this module, and gives the same status, headers,
 // body, route and key for the same request. Package guard is the engine of both: its
-// documentation says which limits are one, what the log warns of, and what the client gets.
+// documentation says which limits are one, and has the warnings in the log and the answers to the client.
 //
 // A denied request is returned as a [ProblemError] that echo's error handler renders
-// as the problem document, as it renders other errors: indented where echo indents, and as
-// JSON whatever the client prefers. An error handler of your own finds it by [errors.As].
+// as the problem document, as it renders other errors: indented where echo indents, and always as
+// JSON. An error handler of your own finds it by [errors.As].
 // Only where nothing but the usual answer is understood (gRPC and Connect), or
 // Options.Denied answers, the middleware has written the answer, and returns nil.
 //
@@ -29,7 +29,7 @@
 // error's own status.
 //
 // Use the middleware with Use, not with Pre: before routing there is no route.
-// Handlers find what was decided with [guard.OutcomesFrom], given the context of
+// Handlers find the decisions with [guard.OutcomesFrom], given the context of
 // echo.Context's Request.
 package ratelimit
 

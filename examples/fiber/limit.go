@@ -7,13 +7,13 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/gofiber/fiber/v3"
 
 	"github.com/weir-go/ratelimit/guard"
-	"github.com/weir-go/ratelimit/keyfuncs"
 )
 
 // limit returns a handler of Fiber's that lets a request go on to the handlers behind it if the policies of a Guard allow it. It is the whole
@@ -93,7 +93,7 @@ type matched struct {
 // matchedBy returns the route that the router has found, with the values of the path decoded: /items/%37 is the same item as /items/7. In app.Use it
 // knows the pattern of that Use alone, so limits by route go in front of a route's own handler.
 func matchedBy(c fiber.Ctx) matched {
-	m := matched{keyfuncs.RouteFromColons(c.Route().Path), make(map[string]string)}
+	m := matched{routeOf(c.Route().Path), make(map[string]string)}
 	for _, name := range c.Route().Params {
 		value := strings.Clone(c.Params(name))
 		if decoded, err := url.PathUnescape(value); err == nil && !c.App().Config().UnescapePath {
@@ -103,6 +103,23 @@ func matchedBy(c fiber.Ctx) matched {
 	}
 	return m
 }
+
+// routeOf returns a pattern of Fiber's in the notation that all routers share: "/items/:id" is "/items/{id}", and "/files/*" is "/files/{...}".
+func routeOf(pattern string) string {
+	return wildcards.ReplaceAllStringFunc(pattern, func(wildcard string) string {
+		switch wildcard[0] {
+		case '\\': // an escaped character
+			return wildcard[1:]
+		case ':':
+			name, _, _ := strings.Cut(strings.TrimSuffix(wildcard[1:], "?"), "<")
+			return "{" + name + "}"
+		}
+		return "{...}"
+	})
+}
+
+// wildcards matches the parameters of a pattern, which may have constraints and be optional, and its escaped characters.
+var wildcards = regexp.MustCompile(`\\.|:\w+(?:<[^>]*>)?\??|[*+]`)
 
 func (m matched) Route() string                { return m.route }
 func (m matched) PathValue(name string) string { return m.values[name] }

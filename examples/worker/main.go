@@ -78,7 +78,7 @@ func newClient(limiter *core.Limiter) *http.Client {
 		Transport: outbound.New(limiter, core.Leaky(1, core.PerSecond(5)).Named("partner"), outbound.Options{
 			By:          func(*http.Request) string { return "partner" }, // for all its host names
 			LongestWait: longestWait,
-			OnError:     outbound.FailClosed,
+			FailClosed:  true,
 			Observe:     func(_ *http.Request, err error) { log.Print("the limit cannot be checked: ", core.FailureOf(err)) },
 		}),
 	}

@@ -148,7 +148,7 @@ func testPathValueOfTheProgram(t *testing.T, s *suite) {
 		"behind another":  {keyfuncs.Join(keyfuncs.Method, byItem), "method:GET|item:%s", "method:GET|anonymous:203.0.113.9"},
 		"instead":         {keyfuncs.FirstOf(keyfuncs.Header("X-Api-Key"), byItem, keyfuncs.RemoteIP), "item:%s", "ip:203.0.113.9"},
 		"by user":         {keyfuncs.User(item), "user:%s", "anonymous:203.0.113.9"},
-		"by user's value": {keyfuncs.UserValue(func(r *http.Request) any { return r.PathValue("id") }), "user:%s", "anonymous:203.0.113.9"},
+		"by user's value": {keyfuncs.User(func(r *http.Request) any { return r.PathValue("id") }), "user:%s", "anonymous:203.0.113.9"},
 		"in layers":       {guard.Layers(guard.Policy{Limit: ten()}, guard.PolicyFor(one(), byItem))[1].By, "item:%s", "ip:203.0.113.9"},
 	} {
 		for path, id := range map[string]string{"/items/7": "7", "/items/a%20b": "a b", "/": ""} {
@@ -190,7 +190,11 @@ policies: [{limit: by-item, key: (item or ip) and method, cost: item}]`))
 	if err != nil {
 		t.Fatal(err)
 	}
-	set, err := d.Set(policies.WithKey("item", byItem), policies.WithCost("item", seven), policies.WithPlan(func(r *http.Request) string { return r.PathValue("id") }))
+	set, err := d.Set(policies.Options{
+		Keys:  map[string]keyfuncs.Func{"item": byItem},
+		Costs: map[string]func(*http.Request) int{"item": seven},
+		Plan:  func(r *http.Request) string { return r.PathValue("id") },
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

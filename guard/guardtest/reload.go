@@ -33,7 +33,7 @@ func testPathWithDots(t *testing.T, s *suite) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	set, err := d.Set()
+	set, err := d.Set(policies.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -44,7 +44,7 @@ func testMistakes(t *testing.T, s *suite) {
 		"replicas": {func() { s.new(l, guard.Options{Replicas: -1}, minute(1, "api")) }, "-1 replicas are less than none: give the number of processes"},
 		"nobody delayed": {func() {
 			s.new(l, guard.Options{}, minute(1, "api"), guard.Policy{Limit: ten(), Queue: guard.QueuePolicy{Undelayed: 3}})
-		}, "policy 1: Queue.Undelayed is 3, but leaky 10, 1/s delays nobody: use core.Shaping"},
+		}, "policy 1: Queue.Undelayed is 3, but leaky 10, 1/s delays no request: use core.Shaping"},
 		"a name of ours": {func() { s.new(l, guard.Options{}, minute(1, "weir-api")) }, `policy 0: core: limit name "weir-api" begins with "weir-"`},
 		"a bad mode":     {func() { s.new(l, guard.Options{OnError: 7}, minute(1, "api")) }, "OnError is ErrorMode(7)"},
 		"a bad leaky":    {func() { s.meters["leaky"](l, 0, core.PerSecond(1)) }, "capacity 0"},

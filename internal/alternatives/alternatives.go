@@ -2,7 +2,7 @@
 // the policies of a middleware. A function or reports whether an element is an alternative of the one before it.
 package alternatives
 
-import "cmp"
+import "time"
 
 // End returns the place behind the alternatives of which the element at a place is the first. An element without
 // alternatives is the only one.
@@ -41,7 +41,7 @@ func Fitting(first, end int, fits func(place int) bool) int {
 
 // Counting returns the place of the alternative that counts, from one place up to another: the first that fits, or, if
 // none does, the one with the shortest wait, of several the first.
-func Counting[T cmp.Ordered](first, end int, fits func(place int) bool, wait func(place int) T) int {
+func Counting(first, end int, fits func(place int) bool, wait func(place int) time.Duration) int {
 	counts := Fitting(first, end, fits)
 	if counts < 0 {
 		counts = first

@@ -3,6 +3,7 @@ package alternatives_test
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/weir-go/ratelimit/internal/alternatives"
 )
@@ -44,9 +45,9 @@ func TestTheFirstThatFitsCounts(t *testing.T) {
 
 // The first that fits counts, or else the first of those that wait least.
 func TestOneOfTheAlternativesCounts(t *testing.T) {
-	waits := []int{9, 4, 7, 4}
+	waits := []time.Duration{9, 4, 7, 4}
 	for want, fits := range map[int]int{1: -1, 2: 2, 3: 3} {
-		got := alternatives.Counting(0, len(waits), func(i int) bool { return i == fits }, func(i int) int { return waits[i] })
+		got := alternatives.Counting(0, len(waits), func(i int) bool { return i == fits }, func(i int) time.Duration { return waits[i] })
 		if got != want {
 			t.Errorf("%d counts where %d fits, want %d", got, fits, want)
 		}

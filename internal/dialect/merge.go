@@ -26,7 +26,7 @@ var mergers = map[string]func(own, upstream http.Header) bool{
 // Merge makes one set of fields out of own, which has the fields that w has written about a request here and nothing
 // else, and the response of an upstream server that has limits, too. The result is in upstream; own stays as it is.
 //
-// The lists of [headers.Draft11] become one list, ours first. If a policy of upstream's has a name of ours, it gets a
+// The lists of [headers.Draft] become one list, ours first. If a policy of upstream's has a name of ours, it gets a
 // number after it, the same one in both fields. If upstream has two policies of one name, the first stays. The other
 // dialects have room for one policy: all fields come from the side that has less remaining. Only the list of policies of
 // [headers.Draft6] is joined, and of two policies with one quota that of the tighter side stays.

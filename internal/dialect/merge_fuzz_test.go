@@ -37,7 +37,7 @@ func FuzzMerge(f *testing.F) {
 	f.Fuzz(func(t *testing.T, quotas, limits string) {
 		upstream := http.Header{"Ratelimit-Policy": strings.Split(quotas, "\n"), "Ratelimit": strings.Split(limits, "\n")}
 		wellFormed := simple(t, upstream["Ratelimit"]) && simple(t, upstream["Ratelimit-Policy"])
-		merged := mergedInto(upstream, headers.Draft11)
+		merged := mergedInto(upstream, headers.Draft)
 		for _, field := range []string{"Ratelimit", "Ratelimit-Policy"} {
 			names := mergedNames(t, merged[field])
 			if wellFormed && len(names) != len(namesOf(t, upstream[field]))+1 {
@@ -45,7 +45,7 @@ func FuzzMerge(f *testing.F) {
 			}
 		}
 
-		merged = mergedInto(upstream, headers.Join(headers.Draft11, headers.Draft6))
+		merged = mergedInto(upstream, headers.Join(headers.Draft, headers.Draft6))
 		mergedNames(t, merged["Ratelimit"])
 		mergedQuotas(t, merged["Ratelimit-Policy"])
 	})

@@ -26,7 +26,7 @@ type joined interface {
 
 // Prepare returns a Writer that writes the same fields as w, and is faster for responses about exactly these policies, in
 // this order: it has worked out the fields that their decisions do not change, such as RateLimit-Policy in
-// [headers.Draft11]. Two policies are the same if they have the same Name, Unit and Limit. A response about other
+// [headers.Draft]. Two policies are the same if they have the same Name, Unit and Limit. A response about other
 // policies is written as by w.
 //
 // Prepare is meant to be called once, at start-up. A Writer that has nothing to prepare is

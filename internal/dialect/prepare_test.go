@@ -35,7 +35,7 @@ func policies(decisions ...core.Decision) []headers.Policy {
 }
 
 var writers = map[string]headers.Writer{
-	"Draft11":        headers.Draft11,
+	"Draft":          headers.Draft,
 	"Partitioned":    headers.DraftPartitioned([]byte("0123456789abcdef")),
 	"Draft7":         headers.Draft7,
 	"Draft6":         headers.Draft6,
@@ -43,7 +43,7 @@ var writers = map[string]headers.Writer{
 	"LegacyEpoch":    headers.LegacyEpoch,
 	"GitHub":         headers.GitHub,
 	"RateLimitedFor": headers.RateLimitedFor,
-	"Prepared":       dialect.Prepare(headers.Draft11, policies(first)),
+	"Prepared":       dialect.Prepare(headers.Draft, policies(first)),
 	"None":           headers.None,
 	"Join":           headers.Join(headers.Draft, headers.Legacy, headers.RateLimitedFor),
 }
@@ -81,12 +81,12 @@ func TestALoneDecisionIsWrittenAlike(t *testing.T) {
 		{Allowed: true, Limit: quota, Remaining: 9, NextAfter: time.Hour, ResetAfter: time.Hour},
 	} {
 		list := policies(d)
-		w, ok := dialect.Prepare(headers.Draft11, list).(dialect.Lone)
+		w, ok := dialect.Prepare(headers.Draft, list).(dialect.Lone)
 		if !ok {
 			t.Fatalf("%v is not written in the short way", d.Limit)
 		}
 		want, got := http.Header{}, http.Header{}
-		headers.Draft11.Write(want, list)
+		headers.Draft.Write(want, list)
 		w.WriteLone(got, &d, new([2]string))
 		if !maps.EqualFunc(got, want, slices.Equal) {
 			t.Errorf("%+v: %q, want %q", d, got, want)
@@ -95,7 +95,7 @@ func TestALoneDecisionIsWrittenAlike(t *testing.T) {
 	unnamed := policies(first)
 	unnamed[0].Name = "grün"
 	for name, list := range map[string][]headers.Policy{"two": policies(first, opened), "one that no field can carry": unnamed} {
-		if _, ok := dialect.Prepare(headers.Draft11, list).(dialect.Lone); ok {
+		if _, ok := dialect.Prepare(headers.Draft, list).(dialect.Lone); ok {
 			t.Errorf("%s: it is written in the short way", name)
 		}
 	}
@@ -108,7 +108,7 @@ func TestWhatIsPreparedTakesNoMoreMemory(t *testing.T) {
 		h, prepared := http.Header{}, dialect.Prepare(w, list)
 		before := testing.AllocsPerRun(100, func() { w.Write(h, list) })
 		after := testing.AllocsPerRun(100, func() { prepared.Write(h, list) })
-		less := name == "Draft11" || name == "Prepared" || name == "Join"
+		less := name == "Draft" || name == "Prepared" || name == "Join"
 		if after > before || less && after >= before {
 			t.Errorf("%s: %v allocations, %v once it is prepared", name, before, after)
 		}

@@ -39,7 +39,7 @@ func TestFunctionsOfAProgramAreTold(t *testing.T) {
 		"RemoteIP": keyfuncs.RemoteIP, "Anonymous": keyfuncs.Anonymous, "Host": keyfuncs.Host, "Method": keyfuncs.Method, "Global": keyfuncs.Global,
 		"Route": keyfuncs.Route, "PathValue": keyfuncs.PathValue("id"), "Header": keyfuncs.Header("A"), "Authorization": keyfuncs.Header("Authorization"),
 		"Bearer": keyfuncs.Bearer(), "Cookie": keyfuncs.Cookie("a"), "User": keyfuncs.User(user), "IP": keyfuncs.IP(keyfuncs.TrustedHops(1)),
-		"UserValue": keyfuncs.UserValue(func(*http.Request) any { return nil }), "Join": keyfuncs.Join(key), "FirstOf": keyfuncs.FirstOf(key, key),
+		"User of any type": keyfuncs.User(func(*http.Request) any { return nil }), "Join": keyfuncs.Join(key), "FirstOf": keyfuncs.FirstOf(key, key),
 		"a prepared one": keyfuncs.FirstOf(key), "gin.User": ginlimit.User("a"), "gin.ClientIP": ginlimit.ClientIP(), "echo.User": echolimit4.User("a"),
 		"echo.ClientIP": echolimit4.ClientIP(), "echo/v5.User": echolimit.User("a"), "echo/v5.ClientIP": echolimit.ClientIP(),
 		"gin.With":     ginlimit.With(func(*gin.Context) bool { return true }),

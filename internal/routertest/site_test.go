@@ -117,7 +117,7 @@ func (k *kind) site(t *testing.T, random *rand.Rand) *site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.set, err = document.Set(); err != nil {
+	if s.set, err = document.Set(policies.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	s.build(s)

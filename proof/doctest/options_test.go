@@ -179,7 +179,7 @@ var defaults = map[string][]string{
 	"core.Ban.Longest":                 {"core/internal/exact.defaultLongest"},
 	"core.Ban.Forget":                  {"core/internal/exact.defaultForget"},
 	"Options.MaxKeyBody":               {"guard.defaultKeyBody"},
-	"policies.WithEvery":               {"internal/poll.defaultEvery"},
+	"policies.Options.Every":           {"internal/poll.defaultEvery"},
 	"lists.WatchOptions.Every":         {"internal/poll.defaultEvery"},
 	"outbound.Options.LongestHoldBack": {"outbound.defaultHoldBack"},
 	"telemetry.Options.NearLimit":      {"telemetry.defaultNearLimit"},

@@ -31,13 +31,16 @@ const (
 // Group is a number of calls with the same request, in order of arrival. The request is sent once.
 // A call that shares its request with no other is a group of one.
 type Group[Q, A any] struct {
+	// Request is the request of the group's calls, and Len how many there are: how often it is made.
+	Request *Q
+	Len     int
+	// Alone says that the group is one call, sent by its caller. That caller cannot leave early.
+	Alone bool
 	// Answer and Err are set by [Config.Send], and go to every call of the group.
 	Answer A
 	Err    error
 
-	alone       bool // its caller sends it
 	first, last *Call[Q, A]
-	length      int
 	hash        uint64
 	weight      int          // as if its request were made once
 	since       int64        // when its first call came, which may have left since
@@ -45,36 +48,29 @@ type Group[Q, A any] struct {
 	behind      *Group[Q, A]
 }
 
-// Request returns the request of the group's calls.
-func (g *Group[Q, A]) Request() *Q { return &g.first.Request }
-
-// Alone reports whether the group is one call, sent by its caller. That caller cannot leave early.
-func (g *Group[Q, A]) Alone() bool { return g.alone }
-
-// Len returns how many calls the group has: how often the request is made.
-func (g *Group[Q, A]) Len() int { return g.length }
-
 // Single returns a group of one call that no lane sends.
-func Single[Q, A any](c *Call[Q, A]) *Group[Q, A] { return &Group[Q, A]{first: c, last: c, length: 1} }
+func Single[Q, A any](c *Call[Q, A]) *Group[Q, A] {
+	return &Group[Q, A]{first: c, last: c, Request: &c.Request, Len: 1}
+}
 
 // add puts a call at the end of the group.
 func (g *Group[Q, A]) add(c *Call[Q, A]) {
 	c.group, c.previous, c.next = g, g.last, nil
 	if g.last == nil {
-		g.first = c
+		g.first, g.Request = c, &c.Request
 	} else {
 		g.last.next = c
 	}
 	g.last = c
-	g.length++
+	g.Len++
 }
 
 // remove takes a call out of the group.
 func (g *Group[Q, A]) remove(c *Call[Q, A]) {
-	if c.previous == nil {
-		g.first = c.next
-	} else {
+	if c.previous != nil {
 		c.previous.next = c.next
+	} else if g.first = c.next; g.first != nil {
+		g.Request = &g.first.Request
 	}
 	if c.next == nil {
 		g.last = c.previous
@@ -82,7 +78,7 @@ func (g *Group[Q, A]) remove(c *Call[Q, A]) {
 		c.next.previous = c.previous
 	}
 	c.group, c.previous, c.next = nil, nil, nil
-	g.length--
+	g.Len--
 }
 
 // queue holds the groups that wait, in the order in which their first calls came. The zero value
@@ -93,8 +89,6 @@ type queue[Q, A any] struct {
 	calls       int
 	weight      int // of the groups
 }
-
-func (q *queue[Q, A]) empty() bool { return q.first == nil }
 
 // push puts a group at the end.
 func (q *queue[Q, A]) push(g *Group[Q, A]) { q.insert(g, q.last) }

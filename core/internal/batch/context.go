@@ -115,27 +115,6 @@ func (c *Context) strike() {
 	}
 }
 
-// markSent starts the budget when the first call of the batch is sent. It returns an error if it is
-// too late to send it.
-func (c *Context) markSent() error {
-	if c.sent.Load() > unsent {
-		c.repeated.Store(true) // the client does that by itself, or was told to send several
-		return nil
-	}
-	elapsed := int64(time.Since(c.began))
-	c.deadline.Store(elapsed + int64(c.budget))
-	if !c.sent.CompareAndSwap(unsent, elapsed+1) {
-		return context.DeadlineExceeded
-	}
-	if c.taken != nil {
-		c.taken()
-	}
-	if c.overdue != nil {
-		c.postpone(c.budget)
-	}
-	return nil
-}
-
 // Sent reports whether the batch has been sent. A batch that was not sent was not carried out.
 func (c *Context) Sent() bool { return c.sent.Load() > unsent }
 
@@ -193,13 +172,26 @@ type Mark struct {
 	text    []byte
 }
 
-// MarshalBinary returns the value's text, and starts the budget. It returns an error, so that the
-// client sends nothing, if the time to send the call is over.
+// MarshalBinary returns the value's text, and starts the budget when the first call of the batch is sent. It returns an
+// error, so that the client sends nothing, if the time to send the call is over.
 func (m *Mark) MarshalBinary() ([]byte, error) {
-	if err := m.context.markSent(); err != nil {
-		return nil, err
-	}
+	c := m.context
 	m.text = appendValue(m.text[:0], m.value)
+	if c.sent.Load() > unsent {
+		c.repeated.Store(true) // the client does that by itself, or was told to send several
+		return m.text, nil
+	}
+	elapsed := int64(time.Since(c.began))
+	c.deadline.Store(elapsed + int64(c.budget))
+	if !c.sent.CompareAndSwap(unsent, elapsed+1) {
+		return nil, context.DeadlineExceeded
+	}
+	if c.taken != nil {
+		c.taken()
+	}
+	if c.overdue != nil {
+		c.postpone(c.budget)
+	}
 	return m.text, nil
 }
 

@@ -48,7 +48,7 @@ func TestACrowdIsForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := gathering(t)
 		for i := range crowdLasts {
-			if !s.gathers() {
+			if s.Lane.crowd.Load() == 0 {
 				t.Errorf("after %d calls that came alone, the next batch waits for nobody", i)
 			}
 			if err := s.ask(t.Context(), request{weight: 1}); err != nil {
@@ -56,7 +56,7 @@ func TestACrowdIsForgotten(t *testing.T) {
 			}
 			synctest.Wait()
 		}
-		if s.gathers() {
+		if s.Lane.crowd.Load() > 0 {
 			t.Error("the next batch waits for others")
 		}
 	})

@@ -112,7 +112,7 @@ type Lane[Q, A any] struct {
 	armed      bool // the expiry will fire
 	sparing    []*sending[Q, A]
 	groups     []*Group[Q, A] // to be used again
-	crowd      atomic.Int32   // how many more batches gather, if none has several groups
+	crowd      atomic.Int32   // how many more batches gather, if none has several groups; 0: the next one waits for none to join it
 	closed     bool
 	ended      chan struct{} // closed when the last batch has ended after Close
 }
@@ -158,15 +158,15 @@ func (l *Lane[Q, A]) Do(ctx context.Context, c *Call[Q, A]) error {
 		l.mu.Unlock()
 		return l.fail(ErrClosed)
 	}
-	if l.inFlight == 0 && l.connecting == 0 && l.queue.empty() && l.unreached == nil {
+	if l.inFlight == 0 && l.connecting == 0 && l.queue.first == nil && l.unreached == nil {
 		l.answered = now
 	}
 	if patience, ok := l.alone(ctx); ok {
 		l.inFlight++
 		s := l.newSending()
-		g := l.newGroup(c, now)
-		g.alone = true
-		s.batch = append(s.batch, g)
+		s.lone = Group[Q, A]{Alone: true}
+		s.lone.add(c)
+		s.batch = append(s.batch, &s.lone)
 		s.weight = l.Weight(&c.Request, 1)
 		l.begin(s, now)
 		l.mu.Unlock()
@@ -189,7 +189,7 @@ func (l *Lane[Q, A]) Do(ctx context.Context, c *Call[Q, A]) error {
 // caller cannot leave early, so their context must leave enough time and the server must be healthy.
 // l is locked.
 func (l *Lane[Q, A]) alone(ctx context.Context) (patience time.Duration, ok bool) {
-	if !l.queue.empty() || !l.healthy || !l.Heeds || l.gathers() || l.inFlight >= l.InFlight || l.inFlight > 0 && !l.ready() {
+	if l.queue.first != nil || !l.healthy || !l.Heeds || l.crowd.Load() > 0 || l.inFlight >= l.InFlight || l.inFlight > 0 && !l.ready() {
 		return 0, false
 	}
 	deadline, limited := ctx.Deadline()
@@ -199,9 +199,6 @@ func (l *Lane[Q, A]) alone(ctx context.Context) (patience time.Duration, ok bool
 	left := time.Until(deadline)
 	return min(left, l.Patience), left > l.Budget
 }
-
-// gathers reports whether the next batch is to wait for others to join it.
-func (l *Lane[Q, A]) gathers() bool { return l.Gather && l.crowd.Load() > 0 }
 
 func (l *Lane[Q, A]) fail(err error) error { return l.Fail(nil, err) }
 
@@ -237,7 +234,7 @@ func (l *Lane[Q, A]) Wait(c *Call[Q, A]) { <-c.answered }
 
 // end closes ended, if the lane is closed and nothing is left to do. l is locked.
 func (l *Lane[Q, A]) end() {
-	if l.closed && l.inFlight == 0 && l.connecting == 0 && l.queue.empty() {
+	if l.closed && l.inFlight == 0 && l.connecting == 0 && l.queue.first == nil {
 		select {
 		case <-l.ended:
 		default:

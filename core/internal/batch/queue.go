@@ -24,7 +24,7 @@ func (l *Lane[Q, A]) enqueue(c *Call[Q, A], now int64) error {
 	if l.Hash != nil {
 		hash = l.Hash(&c.Request)
 	}
-	if g := l.queue.byHash[hash]; g != nil && hash != 0 && l.Same(&g.first.Request, &c.Request) {
+	if g := l.queue.byHash[hash]; g != nil && hash != 0 && l.Same(g.Request, &c.Request) {
 		g.add(c)
 	} else {
 		g = l.newGroup(c, now)
@@ -57,7 +57,7 @@ func (l *Lane[Q, A]) take(c *Call[Q, A]) {
 	g.remove(c)
 	c.status = idle
 	l.queue.calls--
-	if g.length == 0 {
+	if g.Len == 0 {
 		l.queue.remove(g)
 		l.spareGroup(g)
 	}
@@ -72,7 +72,7 @@ func (l *Lane[Q, A]) spareGroup(g *Group[Q, A]) {
 
 // arm sets the expiry to the moment at which the oldest call is overdue. l is locked.
 func (l *Lane[Q, A]) arm(now int64) {
-	l.armed = !l.queue.empty()
+	l.armed = l.queue.first != nil
 	if l.armed {
 		l.expiry.Reset(max(0, l.Patience-time.Duration(now-l.queue.first.since)))
 	}

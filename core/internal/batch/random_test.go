@@ -84,7 +84,7 @@ func anyCalls(t *rapid.T) {
 			mu.Unlock()
 			weight := 0
 			for _, g := range batch {
-				weight += g.Request().weight
+				weight += g.Request.weight
 			}
 			if weight > testFull && len(batch) > 1 {
 				t.Errorf("%d groups of weight %d in a batch", len(batch), weight)
@@ -246,13 +246,13 @@ func (h *history) note(batch []*Group[asked, int]) {
 		n := 0
 		for c := g.first; c != nil; c = c.next {
 			h.sent[c.Request.number]++
-			if c.Place != n || c.Request.name != g.Request().name {
+			if c.Place != n || c.Request.name != g.Request.name {
 				h.sent[c.Request.number] += 1000 // which no caller expects
 			}
 			n++
 		}
-		if n != g.Len() {
-			h.sent[g.Request().number] += 1000
+		if n != g.Len {
+			h.sent[g.Request.number] += 1000
 		}
 	}
 }

@@ -107,7 +107,7 @@ func (s *server) send(ctx *Context, batch []*Group[request, int]) error {
 	place := len(s.batches)
 	var names seenBatch
 	for _, g := range batch {
-		names = append(names, fmt.Sprintf("%s:%d", g.Request().name, g.Len()))
+		names = append(names, fmt.Sprintf("%s:%d", g.Request.name, g.Len))
 	}
 	s.batches = append(s.batches, names)
 	s.inFlight++

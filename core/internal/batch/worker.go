@@ -10,6 +10,7 @@ import (
 type sending[Q, A any] struct {
 	context *Context
 	batch   []*Group[Q, A]
+	lone    Group[Q, A] // the batch, if that is a call which its caller sends
 	weight  int
 	trial   bool  // of the breaker
 	began   int64 // when it was about to be sent, see sinceEpoch
@@ -36,8 +37,8 @@ func (l *Lane[Q, A]) dispatch(now int64) {
 // wants reports whether there is work for one more worker, besides those in flight and this many others. l is locked.
 func (l *Lane[Q, A]) wants(others int) bool {
 	workers := l.inFlight + others
-	if l.queue.empty() || workers < l.InFlight {
-		return !l.queue.empty()
+	if l.queue.first == nil || workers < l.InFlight {
+		return l.queue.first != nil
 	}
 	return l.queue.weight >= (l.boarding+others+1)*l.Full && workers < l.window.of(l.most())
 }
@@ -59,7 +60,7 @@ func (l *Lane[Q, A]) start() {
 // work sends one batch after the other until the queue is empty. inFlight already counts the worker.
 func (l *Lane[Q, A]) work() {
 	for again := true; again; {
-		if l.gathers() {
+		if l.crowd.Load() > 0 {
 			runtime.Gosched()
 		}
 		l.mu.Lock()
@@ -68,7 +69,9 @@ func (l *Lane[Q, A]) work() {
 		var patience time.Duration
 		if l.inFlight <= l.InFlight || l.queue.weight >= l.Full { // beyond those, batches are full
 			patience = l.board(s)
-			l.noteCrowd(len(s.batch))
+			if l.Gather {
+				l.noteCrowd(len(s.batch))
+			}
 		}
 		if len(s.batch) == 0 {
 			l.land(s)
@@ -127,12 +130,12 @@ func (l *Lane[Q, A]) board(s *sending[Q, A]) (patience time.Duration) {
 		patience = max(min(l.Budget, l.Patience), l.Patience-time.Duration(sinceEpoch()-first.since))
 	}
 	for g := l.queue.first; g != nil; g = l.queue.first {
-		weight := l.Weight(&g.first.Request, g.length)
+		weight := l.Weight(g.Request, g.Len)
 		if s.weight > 0 && s.weight+weight > l.Full {
 			break
 		}
 		l.queue.remove(g)
-		l.queue.calls -= g.length
+		l.queue.calls -= g.Len
 		place := 0
 		for c := g.first; c != nil; c = c.next {
 			c.status, c.Place = sent, place
@@ -148,7 +151,7 @@ func (l *Lane[Q, A]) board(s *sending[Q, A]) (patience time.Duration) {
 func (l *Lane[Q, A]) send(s *sending[Q, A], patience time.Duration, worker bool) (again bool) {
 	report := Report{Weight: s.weight}
 	for _, g := range s.batch {
-		report.Calls += g.length
+		report.Calls += g.Len
 	}
 	s.answered.Store(false)
 	var admitted bool
@@ -188,10 +191,12 @@ func (l *Lane[Q, A]) send(s *sending[Q, A], patience time.Duration, worker bool)
 	if !spent {
 		l.sparing = append(l.sparing, s)
 	}
-	if again = worker && l.healthy && l.wants(0); again {
-		l.start()
-	} else {
-		l.dispatch(now)
+	if l.queue.first != nil {
+		if again = worker && l.healthy && l.wants(0); again {
+			l.start()
+		} else {
+			l.dispatch(now)
+		}
 	}
 	l.mu.Unlock()
 	if admitted && l.Report != nil {
@@ -294,10 +299,14 @@ func deliver[Q, A any](batch []*Group[Q, A]) {
 // land puts a batch away, and counts its worker out. l is locked.
 func (l *Lane[Q, A]) land(s *sending[Q, A]) {
 	for _, g := range s.batch {
-		l.spareGroup(g)
+		if !g.Alone {
+			l.spareGroup(g)
+		}
 	}
 	clear(s.batch)
-	s.batch, s.weight = s.batch[:0], 0
+	s.batch, s.lone, s.weight = s.batch[:0], Group[Q, A]{}, 0
 	l.inFlight--
-	l.end()
+	if l.closed {
+		l.end()
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/weir-go/ratelimit/core/internal/exact"
 	"github.com/weir-go/ratelimit/internal/alternatives"
@@ -141,14 +142,6 @@ type Call struct {
 	Granted int
 	// Settled says that the call may be settled, so that it matters when it was charged.
 	Settled bool
-
-	alone [1]*Call // see Alone
-}
-
-// Alone returns a list of this call alone, which is the call's own.
-func (c *Call) Alone() []*Call {
-	c.alone[0] = c
-	return c.alone[:]
 }
 
 // Empty makes a call ready to be used again. A new call is empty.
@@ -162,26 +155,32 @@ func (c *Call) Empty() {
 // fields after these.
 func (c *Call) Set(n int, check func(place int, own *Check)) {
 	c.Checks = slices.Grow(c.Checks, n)[:n] // so that groups stay slices of it; an empty call has zeros there
+	for i := range n {
+		own := &c.Checks[i]
+		check(i, own)
+		own.Index = i
+		own.Headroom = min(own.Headroom, own.Spec.Capacity)
+		own.Cost = min(own.Units, own.Spec.Capacity+1)
+		own.Charge = own.Units > 0 && !own.Condition && !own.OnDenial
+	}
 	if n == 1 {
-		check(0, &c.Checks[0])
-		c.Checks[0].complete(0)
 		c.Groups = append(c.Groups, c.Checks)
 		return
 	}
-	gated, shadows := 0, n
+	c.group()
+}
+
+// group puts several checks in groups, and adds up the costs of those on one state.
+func (c *Call) group() {
+	n, gated := len(c.Checks), 0
 	for i := range n {
-		own := &c.Checks[gated]
-		check(i, own)
-		own.complete(i)
-		if !own.Shadow() {
+		if !c.Checks[i].Shadow() {
 			gated++
-			continue
-		}
-		if shadows--; shadows > gated {
-			c.Checks[shadows], *own = *own, Check{}
 		}
 	}
-	slices.Reverse(c.Checks[shadows:])
+	if gated < n {
+		slices.SortStableFunc(c.Checks, shadowsLast)
+	}
 	for i := 1; i < n; i++ {
 		if c.Checks[i].Or {
 			c.Checks[i-1].Either, c.Checks[i].Either = true, true
@@ -201,12 +200,15 @@ func (c *Call) Set(n int, check func(place int, own *Check)) {
 	}
 }
 
-// complete sets the fields that follow from the check as it was asked, at a place.
-func (c *Check) complete(place int) {
-	c.Index = place
-	c.Headroom = min(c.Headroom, c.Spec.Capacity)
-	c.Cost = min(c.Units, c.Spec.Capacity+1)
-	c.Charge = c.Units > 0 && !c.Condition && !c.OnDenial
+// shadowsLast puts shadow checks behind the others.
+func shadowsLast(a, b Check) int {
+	switch {
+	case a.Shadow() == b.Shadow():
+		return 0
+	case a.Shadow():
+		return 1
+	}
+	return -1
 }
 
 // EndOf returns the place behind the alternatives of which a check is the first. A check without alternatives is the
@@ -225,12 +227,6 @@ func (c *Call) addUp(earlier, later int) {
 	own.Cost = min(own.Cost+min(before.Units, own.Spec.Capacity+1), own.Spec.Capacity+1)
 	before.Charge = before.Charge && own.Looks()
 	before.OnDenial = before.OnDenial && own.Looks()
-}
-
-// MaySettle says that the call may be settled.
-func (c *Call) MaySettle() {
-	c.Settled = true
-	MaySettle(c.Checks)
 }
 
 // MaySettle says that some checks of a call may be settled.
@@ -331,7 +327,7 @@ func (c *Check) decideAlone() (pass bool) {
 	need := c.Need()
 	c.Fits = c.Units == 0 || need <= c.Spec.Capacity && c.Spec.Fits(c.Usage, need)
 	c.Charged.Used, c.Waived, c.Struck = c.Usage.Used, false, false
-	if c.Fits && c.Charge {
+	if c.Fits && c.Charge && c.Settled { // only a settlement needs it
 		c.Charged.Used = c.used()
 	}
 	return c.Fits
@@ -380,12 +376,26 @@ func Copy(groups [][]Check) [][]Check {
 	return own
 }
 
-// Answer is the answer to a check. Waits are microseconds; [Never] is the Retry of a need that exceeds
-// the capacity.
+// Receipt is a charge as a store needs it for a settlement. Users carry it; its numbers mean nothing to them.
+type Receipt struct {
+	At   int64
+	Note [4]int64
+}
+
+// Receipt returns the receipt for a check that has been decided.
+func (c *Check) Receipt() Receipt {
+	r := Receipt{At: c.Charged.At, Note: [4]int64{2: c.Holder[0], 3: c.Holder[1]}}
+	if !c.Spec.Algorithm.Holds() {
+		r.Note[0], r.Note[1] = c.Charged.Used, c.Charged.Order
+	}
+	return r
+}
+
+// Answer is the answer to a check. [Never] is the Retry of a need that exceeds the capacity.
 type Answer struct {
 	Allowed                   bool
 	Remaining                 int
-	Retry, Next, Reset, Delay int64
+	Retry, Next, Reset, Delay time.Duration
 	// Token is that of the places that were taken, or 0.
 	Token int64
 	// Estimated says that Retry is a guess.
@@ -395,7 +405,7 @@ type Answer struct {
 }
 
 // Never is the wait of a check that can never pass.
-const Never = math.MaxInt64
+const Never time.Duration = math.MaxInt64
 
 // Answer returns the answer to a check, given whether its group passed. peek says that the group charges
 // nothing: then the answer has the delay even if another check does not fit.
@@ -407,15 +417,16 @@ func (c *Check) Answer(pass, peek bool) (a Answer) {
 	case !a.Allowed && c.Need() > c.Spec.Capacity:
 		a.Retry = Never
 	case !a.Allowed:
-		a.Retry, a.Estimated = c.Spec.Wait(c.Usage, c.Need()), c.Spec.Algorithm.Holds()
+		a.Retry, a.Estimated = time.Duration(c.Spec.Wait(c.Usage, c.Need()))*time.Microsecond, c.Spec.Algorithm.Holds()
 	case c.Spec.Delayed && !c.Looks() && (pass || peek): // served after all that came before
-		a.Delay = c.Spec.Delay(c.Spec.Charged(c.Usage, c.Cost-c.Units), c.Undelayed)
+		a.Delay = time.Duration(c.Spec.Delay(c.Spec.Charged(c.Usage, c.Cost-c.Units), c.Undelayed)) * time.Microsecond
 	}
 	after := c.After(pass && !peek)
 	if !c.Spec.Counted {
 		c.answerKind(&a, pass)
 	}
-	a.Remaining, a.Next, a.Reset = c.Spec.Left(after)
+	remaining, next, reset := c.Spec.Left(after)
+	a.Remaining, a.Next, a.Reset = remaining, time.Duration(next)*time.Microsecond, time.Duration(reset)*time.Microsecond
 	return a
 }
 

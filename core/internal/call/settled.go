@@ -46,9 +46,6 @@ func (s *Settled) Events() int {
 	return events - charged
 }
 
-// Needed reports whether the settlement changes anything, or the caller wants the numbers after it.
-func (s *Settled) Needed() bool { return s.Wanted || s.BanFor > 0 || s.Events() != 0 || s.Reserved }
-
 // correction returns the correction that carries the settlement out.
 func (s *Settled) correction() Correction {
 	c := Correction{

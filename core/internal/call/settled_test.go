@@ -16,22 +16,19 @@ func TestEventsOfASettlement(t *testing.T) {
 	}
 	leaky, places := of(exact.Leaky), of(exact.Concurrent)
 	for _, c := range []struct {
-		name   string
-		of     call.Settled
-		want   int
-		needed bool
+		name string
+		of   call.Settled
+		want int
 	}{
-		{"as reserved", call.Settled{Spec: leaky, Units: 3, Cost: 3}, 0, false},
-		{"as reserved for a time", call.Settled{Spec: leaky, Units: 3, Cost: 3, Reserved: true}, 0, true},
-		{"as reserved, and wanted", call.Settled{Spec: leaky, Units: 3, Cost: 3, Wanted: true}, 0, true},
-		{"less", call.Settled{Spec: leaky, Units: 3, Cost: 1}, -2, true},
-		{"more than fits", call.Settled{Spec: leaky, Units: 3, Cost: 99}, 7, true},
-		{"raised", call.Settled{Spec: leaky, Units: 3, Cost: 3, Raise: true}, 3, true},
-		{"strikes", call.Settled{Spec: leaky, Units: 3, Cost: -2, Strikes: true}, -2, true},
-		{"places", call.Settled{Spec: places, Units: 2, Cost: 2}, -2, true},
+		{"as reserved", call.Settled{Spec: leaky, Units: 3, Cost: 3}, 0},
+		{"less", call.Settled{Spec: leaky, Units: 3, Cost: 1}, -2},
+		{"more than fits", call.Settled{Spec: leaky, Units: 3, Cost: 99}, 7},
+		{"raised", call.Settled{Spec: leaky, Units: 3, Cost: 3, Raise: true}, 3},
+		{"strikes", call.Settled{Spec: leaky, Units: 3, Cost: -2, Strikes: true}, -2},
+		{"places", call.Settled{Spec: places, Units: 2, Cost: 2}, -2},
 	} {
-		if got := c.of.Events(); got != c.want || c.of.Needed() != c.needed {
-			t.Errorf("%s: %d events, needed %t, want %d and %t", c.name, got, c.of.Needed(), c.want, c.needed)
+		if got := c.of.Events(); got != c.want {
+			t.Errorf("%s: %d events, want %d", c.name, got, c.want)
 		}
 	}
 	all := []call.Settled{

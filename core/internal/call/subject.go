@@ -15,7 +15,11 @@ const longestSubject = 96
 func AppendSubject(b []byte, key string) []byte {
 	start := len(b)
 	for i := range len(key) {
-		b = appendEscaped(b, key[i])
+		if plain[key[i]] {
+			b = append(b, key[i])
+		} else {
+			b = appendEscaped(b, key[i])
+		}
 		if len(b)-start > longestSubject {
 			return appendHash(b[:start], key)
 		}

@@ -49,7 +49,7 @@ type Check struct {
 	Reserves bool
 
 	begun    int64         // the changes that begin has counted
-	repeated *Entry        // what repeat has found
+	repeated *Entry        // found by repeat
 	retry    time.Duration // the RetryAfter of this check
 	gone     time.Duration // by how much the other waits of the denial are shorter now
 }
@@ -89,7 +89,7 @@ type Denial struct {
 	Degraded, Estimated               bool
 }
 
-// Entry is what is remembered of a denied check. It is immutable.
+// Entry is the remembered denial of a check. It is immutable.
 type Entry struct {
 	Denial
 

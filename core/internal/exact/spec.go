@@ -79,7 +79,7 @@ type Traits struct {
 	StateName string
 	// Counted says that the algorithm counts units over time: it neither holds places nor bans.
 	Counted bool
-	// Delayed says that the algorithm delays what it admits: see [Spec.Delay].
+	// Delayed says that the algorithm delays admitted requests: see [Spec.Delay].
 	Delayed bool
 }
 

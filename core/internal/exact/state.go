@@ -1,6 +1,6 @@
 package exact
 
-// State is what a store keeps of a key under a spec. The zero State is that of a key never seen. A copy of it may be
+// State is the numbers that a store keeps of a key under a spec. The zero State is that of a key never seen. A copy of it may be
 // changed only after the original is given up: the two share their list.
 type State struct {
 	// spec is the one that wrote the state. A named limit's numbers may have changed

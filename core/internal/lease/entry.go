@@ -278,7 +278,7 @@ func (e *entry) schedule() {
 	e.timer.Reset(wait)
 }
 
-// end ends all grants of the entry, including those that are being asked for.
+// end ends all grants of the entry, including the ones in flight.
 func (e *entry) end() {
 	e.mu.Lock()
 	e.gone = true

@@ -34,10 +34,15 @@ func errJumps() error {
 // asked again with those around the server's clock; the first time has charged nothing of them.
 func (r *Store) ask(ctx context.Context, groups [][]call.Check, wantInstant bool, times int) (toldReply, error) {
 	told, err := r.askOnce(ctx, groups, wantInstant, times)
+	if err != nil {
+		return toldReply{}, err
+	}
+	return r.askFurther(ctx, groups, wantInstant, times, told)
+}
+
+// askFurther asks again as ask does, after a first reply.
+func (r *Store) askFurther(ctx context.Context, groups [][]call.Check, wantInstant bool, times int, told toldReply) (toldReply, error) {
 	for range mostAgain {
-		if err != nil {
-			return toldReply{}, err
-		}
 		again, instant := script.Again(groups, told.Text)
 		if again == nil {
 			return told, nil
@@ -45,8 +50,11 @@ func (r *Store) ask(ctx context.Context, groups [][]call.Check, wantInstant bool
 		if err := r.noticeClock(ctx, groups[0][0].Key, instant); err != nil {
 			return toldReply{}, err
 		}
-		reply, failed := r.askOnce(ctx, again, wantInstant, times)
-		if err = failed; err != nil || len(again) == len(groups) {
+		reply, err := r.askOnce(ctx, again, wantInstant, times)
+		if err != nil {
+			return toldReply{}, err
+		}
+		if len(again) == len(groups) {
 			told = reply
 			continue
 		}
@@ -55,10 +63,10 @@ func (r *Store) ask(ctx context.Context, groups [][]call.Check, wantInstant bool
 			told.At = reply.At
 		}
 	}
-	if again, _ := script.Again(groups, told.Text); err == nil && again != nil {
-		err = errJumps()
+	if again, _ := script.Again(groups, told.Text); again != nil {
+		return toldReply{}, errJumps()
 	}
-	return told, err
+	return told, nil
 }
 
 // noticeClock sets the clock of a key's server from an instant that it has told.
@@ -73,11 +81,18 @@ func (r *Store) noticeClock(ctx context.Context, key string, instant int64) erro
 // settleServer carries out corrections with keys on one server. Those that need other windows of a calendar are sent
 // again with the windows around the server's clock.
 func (r *Store) settleServer(ctx context.Context, list []call.Correction) error {
-	return r.settleAgain(ctx, list, mostAgain)
+	err := r.settleOnce(ctx, list)
+	for i := range list {
+		if list[i].Further != 0 {
+			return r.settleFurther(ctx, list, err, mostAgain)
+		}
+	}
+	return err
 }
 
-func (r *Store) settleAgain(ctx context.Context, list []call.Correction, times int) error {
-	err := r.settleOnce(ctx, list)
+// settleFurther sends those of some corrections again that need other windows, so many times at most. err is the error of the
+// others.
+func (r *Store) settleFurther(ctx context.Context, list []call.Correction, err error, times int) error {
 	var again []call.Correction
 	var places []int
 	for i := range list {
@@ -92,7 +107,7 @@ func (r *Store) settleAgain(ctx context.Context, list []call.Correction, times i
 	failed := errJumps()
 	if times > 0 {
 		if failed = r.noticeClock(ctx, list[0].Key, list[places[0]].Further); failed == nil {
-			failed = r.settleAgain(ctx, again, times-1)
+			failed = r.settleFurther(ctx, again, r.settleOnce(ctx, again), times-1)
 		}
 		for i, place := range places {
 			list[place] = again[i]

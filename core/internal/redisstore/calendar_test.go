@@ -19,7 +19,7 @@ func TestAStoreLearnsTheServersClock(t *testing.T) {
 	year := exact.NewSpec(exact.CalendarParams(100, calendar.Period{Unit: calendar.Year, Zone: "UTC", Month: time.January, Day: 1}), nil)
 	ask := func(units int) call.Answer {
 		c := callOf(call.Check{Key: "key", Spec: year, Units: units})
-		if _, err := r.Decide(t.Context(), c.Alone()); err != nil {
+		if _, err := r.Decide(t.Context(), []*call.Call{c}); err != nil {
 			t.Fatal(err)
 		}
 		return c.Checks[0].Answer(true, false)
@@ -48,7 +48,7 @@ func TestAClockThatIsOneWindowOff(t *testing.T) {
 	for _, test := range []struct{ years, runs int }{{0, 1}, {1, 1}, {-1, 1}, {2, 2}, {-2, 2}} {
 		r := newStore(server.Client(t), func(*Config) {})
 		ask := func() {
-			if _, err := r.Decide(t.Context(), callOf(call.Check{Key: "key", Spec: year, Units: 1}).Alone()); err != nil {
+			if _, err := r.Decide(t.Context(), []*call.Call{callOf(call.Check{Key: "key", Spec: year, Units: 1})}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -74,7 +74,7 @@ func TestAClockThatAlwaysJumps(t *testing.T) {
 	})
 	day := exact.NewSpec(exact.CalendarParams(100, calendar.Period{Unit: calendar.Day, Zone: "UTC"}), nil)
 	c := callOf(call.Check{Key: "key", Spec: day, Units: 1})
-	if _, err := r.Decide(t.Context(), c.Alone()); err == nil {
+	if _, err := r.Decide(t.Context(), []*call.Call{c}); err == nil {
 		t.Error("it is no error")
 	}
 	if err := r.Settle(t.Context(), []call.Correction{{Correction: exact.Correction{Events: 3}, Key: "key", Spec: day}}); err == nil {

@@ -45,13 +45,18 @@ func (r *Store) asksTogether(c *call.Call) bool {
 
 // decideLone decides a call of one check.
 func (r *Store) decideLone(ctx context.Context, c *call.Call) error {
-	told, err := r.ask(ctx, c.Groups, c.Settled, 1)
-	switch {
-	case errors.Is(err, errApart): // a reservation has two keys
-		err = r.askApart(ctx, c.Groups)
-	case err == nil:
-		c.Checks[0].Charged.At = told.At
+	told, err := r.askOnce(ctx, c.Groups, c.Settled, 1)
+	if err == nil {
 		err = r.observe(c.Groups, told.Text, told.place)
+	}
+	if errors.Is(err, script.ErrFurther) {
+		if told, err = r.askFurther(ctx, c.Groups, c.Settled, 1, told); err == nil {
+			err = r.observe(c.Groups, told.Text, told.place)
+		}
+	}
+	c.Checks[0].Charged.At = told.At
+	if errors.Is(err, errApart) { // a reservation has two keys
+		err = r.askApart(ctx, c.Groups)
 	}
 	if err == nil {
 		call.Decide(c.Groups[0])
@@ -200,7 +205,7 @@ func (r *Store) askBeside(ctx context.Context, s *server, refused error, groups 
 	defer s.checks.Free(c)
 	c.Request.SetChecks(groups, times, wantInstant, s.clock, r.Name)
 	if c.Request.Plain {
-		c.Request.Explain() // so that it is sent once, whatever lies in the key
+		c.Request.Explain() // so that it is sent once, even if the key holds nonsense
 	}
 	if err := r.sendBeside(ctx, refused, script.Decide, c); err != nil {
 		return toldReply{}, err
@@ -220,7 +225,7 @@ func (r *Store) giveBackLater(s *server, c *requestCall, groups [][]call.Check, 
 		if c.Err != nil {
 			return
 		}
-		if r.observe(own, c.Answer.Text, c.Place) != nil {
+		if err := r.observe(own, c.Answer.Text, c.Place); err != nil && !errors.Is(err, script.ErrFurther) { // that has charged nothing
 			return
 		}
 		for _, group := range own {

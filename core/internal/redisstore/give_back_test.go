@@ -45,7 +45,7 @@ func TestGiveBackKnowsItsWindow(t *testing.T) {
 				return c
 			}
 			charged := callOf(call.Check{Key: "key", Spec: test.spec, Units: 3})
-			charged.MaySettle()
+			maySettle(charged)
 			if _, err := store.Decide(t.Context(), []*call.Call{charged}); err != nil {
 				t.Fatal(err)
 			}

@@ -24,7 +24,7 @@ func (a scriptReply) share(one run) error {
 	}
 	numbers := script.NewReader(text)
 	for _, g := range groups {
-		g.Answer.Text = numbers.Cut(g.Request().Numbers)
+		g.Answer.Text = numbers.Cut(g.Request.Numbers)
 	}
 	at, ok := numbers.End(a.instant)
 	err := a.err
@@ -49,7 +49,7 @@ func shareRefusal(groups []*requestGroup, err error) error {
 		switch refused := script.Failed(g.Answer.Text); len(refused) {
 		case 0:
 			all = false
-		case g.Request().Numbers:
+		case g.Request.Numbers:
 			g.Err = err
 		default:
 			g.Err = refusedInPart(refused, err)

@@ -30,7 +30,7 @@ func tooSlow(does script.Task, groups []*requestGroup) bool {
 	}
 	keys := 0
 	for _, g := range groups {
-		keys += len(g.Request().Keys) + len(g.Request().Reserving)
+		keys += len(g.Request.Keys) + len(g.Request.Reserving)
 	}
 	return keys > mostKeys[does]
 }
@@ -67,7 +67,7 @@ func reachOf(does script.Task, q *script.Request) reach {
 func generalTask(does script.Task, groups []*requestGroup) script.Task {
 	for _, g := range groups {
 		switch {
-		case g.Request().Plain || len(g.Request().Reserving) == 0:
+		case g.Request.Plain || len(g.Request.Reserving) == 0:
 		case does.Settles():
 			return script.Close
 		default:
@@ -98,7 +98,7 @@ func newRun(does script.Task, of exact.Algorithm, within reach) run {
 
 // runOf returns the run of all requests of a batch, if one script suits each of them best. It makes nothing new.
 func runOf(does script.Task, groups []*requestGroup) (all run, ok bool) {
-	asked, first := does, groups[0].Request()
+	asked, first := does, groups[0].Request
 	if first.Plain && !first.Books && len(groups) == 1 {
 		return run{within: plain, does: plainTask[does], of: first.Of, groups: groups}, true
 	}
@@ -109,7 +109,7 @@ func runOf(does script.Task, groups []*requestGroup) (all run, ok bool) {
 	all = newRun(does, first.Of, within)
 	all.groups = groups
 	for _, g := range groups {
-		q := g.Request()
+		q := g.Request
 		if reachOf(asked, q) != within || (within == plain || within == booked || within == one) && q.Of != first.Of {
 			return run{}, false
 		}
@@ -125,13 +125,13 @@ func runOf(does script.Task, groups []*requestGroup) (all run, ok bool) {
 func runsOf(does script.Task, groups []*requestGroup, packs bool) (runs []run) {
 	reaches := reachesOf(does, groups)
 	for i, g := range groups {
-		if q := g.Request(); q.Plain && reaches[i] > booked { // it shares a key with a request that is not
+		if q := g.Request; q.Plain && reaches[i] > booked { // it shares a key with a request that is not
 			q.Explain()
 		}
 	}
 	inGeneral := generalTask(does, groups)
 	for i, g := range groups {
-		fresh, place := newRun(does, g.Request().Of, reaches[i]), -1
+		fresh, place := newRun(does, g.Request.Of, reaches[i]), -1
 		if reaches[i] == general {
 			fresh.does = inGeneral
 		}
@@ -160,7 +160,7 @@ func lastRun(runs []run, other run) int {
 func reachesOf(does script.Task, groups []*requestGroup) []reach {
 	reaches := make([]reach, len(groups))
 	for i, g := range groups {
-		reaches[i] = reachOf(does, g.Request())
+		reaches[i] = reachOf(does, g.Request)
 	}
 	if slices.Min(reaches) == slices.Max(reaches) { // requests of different algorithms share no key
 		return reaches
@@ -170,10 +170,10 @@ func reachesOf(does script.Task, groups []*requestGroup) []reach {
 		risen = false
 		for i, g := range groups {
 			within := reaches[i]
-			for _, key := range g.Request().Keys {
+			for _, key := range g.Request.Keys {
 				within = max(within, highest[key])
 			}
-			for _, key := range g.Request().Keys {
+			for _, key := range g.Request.Keys {
 				risen = risen || highest[key] < within
 				highest[key] = within
 			}

@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 
 	"github.com/redis/go-redis/v9"
@@ -32,7 +33,7 @@ func (r *Store) send(ctx *batch.Context, s *server, does script.Task, groups []*
 		}
 		a.err = r.explain(ctx, s, a.err)
 	}
-	if err := a.share(one); err != nil || one.within != plain && one.within != booked {
+	if err := a.share(one); err != nil || one.within != plain && one.within != booked || strings.IndexByte(a.text, script.Unknown) < 0 {
 		return err
 	}
 	r.sendUnknown(ctx, s, does, groups)
@@ -44,7 +45,7 @@ func (r *Store) send(ctx *batch.Context, s *server, does script.Task, groups []*
 func (r *Store) sendUnknown(ctx *batch.Context, s *server, does script.Task, groups []*requestGroup) {
 	var unknown []*requestGroup
 	for _, g := range groups {
-		if q := g.Request(); q.Plain && g.Err == nil && g.Answer.Unknown() {
+		if q := g.Request; q.Plain && g.Err == nil && strings.IndexByte(g.Answer.Text, script.Unknown) >= 0 {
 			q.Explain()
 			unknown = append(unknown, g)
 		}
@@ -86,27 +87,18 @@ func (r *Store) sendPacked(ctx *batch.Context, s *server, one run) (a scriptRepl
 	defer c.free()
 	var called *script.Script
 	called, a.instant = r.appendCall(c, one)
-	mark(ctx, c.words)
+	last, client := len(c.words)-1, r.caller(s)
+	c.words[last] = ctx.Mark(c.words[last])
 	c.words[0], c.words[1] = "evalsha", called.Hash
-	a.text, a.err = r.process(ctx, s, c.words)
-	if redis.HasErrorPrefix(a.err, "NOSCRIPT") { // at first, and after a restart, a flush or a failover
-		ctx.SendAgain()
+	for {
+		command := redis.NewStringCmd(ctx, c.words...)
+		_ = client.Process(ctx, command) // the command carries the error
+		if a.text, a.err = command.Result(); !redis.HasErrorPrefix(a.err, "NOSCRIPT") || c.words[0] == "eval" {
+			return a
+		}
+		ctx.SendAgain() // at first, and after a restart, a flush or a failover
 		c.words[0], c.words[1] = "eval", called.Source
-		a.text, a.err = r.process(ctx, s, c.words)
 	}
-	return a
-}
-
-// mark has the context notice when a script call is sent.
-func mark(ctx *batch.Context, call []any) {
-	last := len(call) - 1
-	call[last] = ctx.Mark(call[last])
-}
-
-func (r *Store) process(ctx *batch.Context, s *server, call []any) (string, error) {
-	command := redis.NewStringCmd(ctx, call...)
-	_ = r.caller(s).Process(ctx, command) // the command carries the error
-	return command.Result()
 }
 
 // sendRuns sends script runs in one pipeline.
@@ -119,8 +111,8 @@ func (r *Store) sendRuns(ctx *batch.Context, s *server, runs []run) error {
 		var c scriptCall
 		scripts[i], answers[i].instant = r.appendCall(&c, one)
 		c.words[0], c.words[1] = "evalsha", scripts[i].Hash
-		if i == 0 {
-			mark(ctx, c.words)
+		if last := len(c.words) - 1; i == 0 {
+			c.words[last] = ctx.Mark(c.words[last])
 		}
 		commands[i] = redis.NewStringCmd(ctx, c.words...)
 		_ = pipeline.Process(ctx, commands[i])
@@ -215,26 +207,26 @@ func (r *Store) appendCall(c *scriptCall, one run) (s *script.Script, instant bo
 		return r.appendSettlements(c, one), false
 	}
 	keys, settles := 0, one.does.Settles()
-	instant = !settles && !one.groups[0].Alone() // the charge of a call that its caller leaves is given back
+	instant = !settles && !one.groups[0].Alone // the charge of a call that its caller leaves is given back
 	for _, g := range one.groups {
-		q := g.Request()
+		q := g.Request
 		keys += len(q.Keys)
 		instant = instant || q.Instant
 	}
 	c.words = append(c.words, nil, nil, keys)
 	for _, g := range one.groups {
-		c.words = append(c.words, g.Request().Keys...)
+		c.words = append(c.words, g.Request.Keys...)
 	}
 	first := len(c.words)
 	switch one.does {
 	case script.Settle, script.Close:
 		for _, g := range one.groups {
-			c.words = append(c.words, g.Request().Arguments...)
+			c.words = append(c.words, g.Request.Arguments...)
 		}
 	default:
 		rows := script.Rows{Words: c.words}
 		for _, g := range one.groups {
-			rows.Add(g.Request(), g.Len())
+			rows.Add(g.Request, g.Len)
 		}
 		c.words = rows.End()
 	}
@@ -253,19 +245,19 @@ func (r *Store) appendCall(c *scriptCall, one run) (s *script.Script, instant bo
 // appendChecks is appendCall for plain checks.
 func (r *Store) appendChecks(c *scriptCall, one run) (s *script.Script, instant bool) {
 	books := one.does == script.Book
-	instant = books || !one.groups[0].Alone()
+	instant = books || !one.groups[0].Alone
 	c.words = append(c.words, nil, nil, nil)
 	for _, g := range one.groups {
-		q := g.Request()
+		q := g.Request
 		instant = instant || q.Instant
 		c.words = appendKeys(c.words, q)
 	}
 	c.words[2] = len(c.words) - 3
 	rows := script.CheckRows{Books: books, Words: c.words}
 	for _, g := range one.groups {
-		rows.Add(g.Request(), g.Len())
+		rows.Add(g.Request, g.Len)
 	}
-	if c.words = rows.End(); instant && !books { // a script that books tells it anyway
+	if c.words = rows.Words; instant && !books { // a script that books tells it anyway
 		c.words = append(c.words, "at")
 	}
 	if r.Clock != nil {
@@ -287,12 +279,12 @@ func appendKeys(words []any, q *script.Request) []any {
 func (r *Store) appendSettlements(c *scriptCall, one run) *script.Script {
 	c.words = append(c.words, nil, nil, nil)
 	for _, g := range one.groups {
-		c.words = appendKeys(c.words, g.Request())
+		c.words = appendKeys(c.words, g.Request)
 	}
 	c.words[2] = len(c.words) - 3
 	rows := script.SettleRows{Words: c.words}
 	for _, g := range one.groups {
-		rows.Add(g.Request())
+		rows.Add(g.Request)
 	}
 	c.words = rows.Words
 	if r.Clock != nil {
@@ -305,11 +297,11 @@ func (r *Store) appendSettlements(c *scriptCall, one run) *script.Script {
 func (r *Store) appendReleases(c *scriptCall, one run) *script.Script {
 	c.words = append(c.words, nil, nil, nil)
 	for _, g := range one.groups {
-		c.words = g.Request().AppendReleases(c.words, true)
+		c.words = g.Request.AppendReleases(c.words, true)
 	}
 	c.words[2] = len(c.words) - 3
 	for _, g := range one.groups {
-		c.words = g.Request().AppendReleases(c.words, false)
+		c.words = g.Request.AppendReleases(c.words, false)
 	}
 	if r.Clock != nil {
 		c.words = append(c.words, r.Clock())
@@ -321,7 +313,7 @@ func (r *Store) appendReleases(c *scriptCall, one run) *script.Script {
 func (c *scriptCall) reserve(one run, first int) {
 	requests := make([]*script.Request, len(one.groups))
 	for i, g := range one.groups {
-		requests[i] = g.Request()
+		requests[i] = g.Request
 	}
 	var more int
 	if one.does == script.Reserve {

@@ -21,6 +21,9 @@ func (r *Store) Settle(ctx context.Context, list []call.Correction) error {
 		return err
 	}
 	defer r.calls.end()
+	if len(list) == 1 {
+		return r.settleServer(ctx, list)
+	}
 	shares := sharesOf(list, r.sharded.Load())
 	if len(shares) <= 1 {
 		return r.settleServer(ctx, list)

@@ -149,7 +149,6 @@ func (r *Store) observe(groups [][]call.Check, text string, place int) error {
 // reportMark reports a script's mark of a key.
 func (r *Store) reportMark(c *call.Check, mark script.Mark) {
 	switch {
-	case mark == script.Further: // it is asked again
 	case mark != script.Reclaimed:
 		r.reportRepair(c, mark)
 	case r.Reclaimed != nil && !c.Shadow():

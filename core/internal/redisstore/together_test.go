@@ -219,7 +219,7 @@ func TestCallsThatAskTheSameAreDecidedInOrder(t *testing.T) {
 		got, want := make([]*call.Call, times), make([]*call.Call, times)
 		ask := func(s both, into []*call.Call, i int) {
 			into[i] = callOf(slices.Clone(checks)...)
-			into[i].MaySettle()
+			maySettle(into[i])
 			if _, err := s.Decide(t.Context(), into[i:i+1]); err != nil {
 				t.Errorf("%s: %v", name, err)
 			}
@@ -285,7 +285,7 @@ func TestACallOfSeveralTimesIsGrantedAsOftenAsFits(t *testing.T) {
 		for i, s := range all[:2] {
 			calls[i] = callOf(slices.Clone(checks)...)
 			calls[i].Times = times
-			calls[i].MaySettle()
+			maySettle(calls[i])
 			if answered, err := s.Decide(t.Context(), calls[i:i+1]); err != nil || answered != 1 {
 				t.Fatalf("%s: %d, %v", name, answered, err)
 			}

@@ -244,7 +244,7 @@ func (o *order) ask(a *asker) {
 		kept = before.keeps(string(own.AppendName(nil)), a.check.Units)
 	}
 	c := callOf(check)
-	if _, err := o.store.Decide(context.Background(), c.Alone()); err != nil {
+	if _, err := o.store.Decide(context.Background(), []*call.Call{c}); err != nil {
 		o.Fatal(err)
 	}
 	after, since := o.look(), o.now

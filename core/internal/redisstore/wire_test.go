@@ -111,6 +111,12 @@ func callOf(checks ...call.Check) *call.Call {
 	return c
 }
 
+// maySettle says that a call may be settled.
+func maySettle(c *call.Call) {
+	c.Settled = true
+	call.MaySettle(c.Checks)
+}
+
 // decide decides a call of some checks.
 func decide(ctx context.Context, r *Store, checks ...call.Check) (*call.Call, error) {
 	c := callOf(checks...)
@@ -288,7 +294,7 @@ func TestWhoIsToldTheInstant(t *testing.T) {
 		synctest.Wait() // it is counted out after its calls have been answered
 		ask("alone")
 		settled := callOf(call.Check{Key: "wants-to-know", Spec: hourly, Units: 1})
-		settled.MaySettle()
+		maySettle(settled)
 		if _, err := r.Decide(t.Context(), []*call.Call{settled}); err != nil || settled.Checks[0].Charged.At != 1700000000000000 {
 			t.Fatalf("%v, %v", settled.Checks[0].Charged, err)
 		}

@@ -1,6 +1,7 @@
 package script
 
 import (
+	"errors"
 	"strconv"
 	"strings"
 
@@ -14,9 +15,9 @@ type Reply struct {
 	At   int64 // the instant of the decision, if it was wanted
 }
 
-// Unknown reports whether the script of a plain check has done nothing, since the state is not as the check's limit leaves
-// it: it is damaged, from the future, or was left by other numbers. Then [Decide] or [Reserve] is to be asked.
-func (r *Reply) Unknown() bool { return strings.IndexByte(r.Text, '*') >= 0 }
+// Unknown is behind the number of a plain check if its script has done nothing, since the state is not as the check's limit
+// leaves it: it is damaged, from the future, or was left by other numbers. Then [Decide] or [Reserve] is to be asked.
+const Unknown = '*'
 
 // Mark is a script's remark about a key, besides its usage.
 type Mark byte
@@ -41,9 +42,12 @@ func Garbled(text string) error {
 	return call.Sent(call.Garbled, "core: redis replied %.100q, which is no answer to the call", text)
 }
 
+// ErrFurther is the error of a reply that is marked Further.
+var ErrFurther = errors.New("the clock of redis is further away")
+
 // Observe sets the usages of the checks in groups from a reply. If a call was asked several times, it takes the one at a
 // place, from 0. marked is called with each check that has a marked key.
-func Observe(groups [][]call.Check, text string, place int, marked func(*call.Check, Mark)) error {
+func Observe(groups [][]call.Check, text string, place int, marked func(*call.Check, Mark)) (err error) {
 	numbers := Reader{rest: text}
 	for _, group := range groups {
 		for i := range group {
@@ -56,7 +60,10 @@ func Observe(groups [][]call.Check, text string, place int, marked func(*call.Ch
 					call.SetNumber(group, i, c.Charged.Order)
 				}
 			}
-			if mark != Unmarked && place == 0 {
+			switch {
+			case mark == Further:
+				err = ErrFurther
+			case mark != Unmarked && place == 0:
 				marked(c, mark)
 			}
 		}
@@ -67,7 +74,7 @@ func Observe(groups [][]call.Check, text string, place int, marked func(*call.Ch
 	if numbers.wrong {
 		return Garbled(text)
 	}
-	return nil
+	return err
 }
 
 // ObserveSettled sets the usages after corrections from a reply. A correction that was not carried out has none.

@@ -18,7 +18,7 @@ type Request struct {
 	Instant   bool            // the instant of the decision is wanted
 	Times     int             // how often it is asked
 	// Plain says that it is one check or one correction. The script of the task [Check], [Book] or [Adjust] decides it, or
-	// carries it out, if the state is as its limit leaves it: see [Reply.Unknown]. It has no Arguments until
+	// carries it out, if the state is as its limit leaves it: see [Unknown]. It has no Arguments until
 	// [Request.Explain].
 	Plain bool
 	// Books says that it is plain, and that its check reserves: [Book] decides it.
@@ -92,15 +92,11 @@ func (r *Request) empty() {
 	*r = Request{Keys: r.Keys[:0], Arguments: r.Arguments[:0], Reserving: r.Reserving[:0], names: r.names[:0]}
 }
 
-// SetChecks makes the request one to decide groups of checks so many times. key returns the Redis key of the state that a
+// SetChecks makes the request decide groups of checks, as often as times says. key returns the Redis key of the state that a
 // caller's key has under a spec, and clock the server's time as far as it is known here, in microseconds.
 func (r *Request) SetChecks(groups [][]call.Check, times int, wantInstant bool, clock func() int64, key func(string, *exact.Spec) string) {
 	r.empty()
-	if first := &groups[0][0]; len(groups) == 1 && len(groups[0]) == 1 && isPlain(first) {
-		r.setPlain(first, times, wantInstant, clock, key)
-		return
-	} else if len(groups) == 1 && len(groups[0]) == 1 && times == 1 && first.Spec.Counted && books(first) {
-		r.setBooked(first, wantInstant, clock, key)
+	if len(groups) == 1 && len(groups[0]) == 1 && r.setPlain(&groups[0][0], times, wantInstant, clock, key) {
 		return
 	}
 	r.Instant, r.Times, r.alike = wantInstant, times, times == 1 && !call.Meet(groups)
@@ -138,8 +134,13 @@ func (r *Request) SetChecks(groups [][]call.Check, times int, wantInstant bool, 
 	}
 }
 
-// setPlain is SetChecks of one check that is plain.
-func (r *Request) setPlain(c *call.Check, times int, wantInstant bool, clock func() int64, key func(string, *exact.Spec) string) {
+// setPlain is SetChecks of one check. It returns false, and does nothing, unless the script of the task [Check] or [Book]
+// knows such a check.
+func (r *Request) setPlain(c *call.Check, times int, wantInstant bool, clock func() int64, key func(string, *exact.Spec) string) bool {
+	books := c.Settled && c.Noted() || c.ReserveFor > 0
+	if !c.Spec.Counted || c.Either || c.OnDenial || c.Costs != nil || books && (times > 1 || c.Looks() || !Books(c.Spec.Algorithm)) {
+		return false
+	}
 	r.Keys = append(r.Keys, key(c.Key, c.Spec))
 	r.Plain, r.Of, r.Numbers, r.checks = true, c.Spec.Algorithm, c.Spec.Algorithm.Observed(), 1
 	r.Instant, r.Times, r.alike = wantInstant, times, times == 1
@@ -150,11 +151,14 @@ func (r *Request) setPlain(c *call.Check, times int, wantInstant bool, clock fun
 			r.logged = c.Events(times)
 		}
 	}
+	if books {
+		r.book(c)
+	}
+	return true
 }
 
-// setBooked is SetChecks of one check that reserves, as the script of the task [Book] knows it.
-func (r *Request) setBooked(c *call.Check, wantInstant bool, clock func() int64, key func(string, *exact.Spec) string) {
-	r.setPlain(c, 1, wantInstant, clock, key)
+// book makes a plain request one for the script of the task [Book]: its check reserves.
+func (r *Request) book(c *call.Check) {
 	r.Books = true
 	if c.Noted() {
 		r.plain.noted, r.plain.words[0] = true, "2"
@@ -187,16 +191,6 @@ func Checks(of exact.Algorithm) bool { return !of.Holds() && !of.Bans() }
 // Books reports whether there is a script of the task [Book] for an algorithm.
 func Books(of exact.Algorithm) bool {
 	return of.Noted() && Checks(of) || of == exact.FixedWindow || of == exact.SlidingWindow
-}
-
-// books reports whether the script of the task [Book] knows such a check of a limit that counts, which reserves.
-func books(c *call.Check) bool {
-	return Books(c.Spec.Algorithm) && !c.Either && !c.OnDenial && c.Costs == nil && !c.Looks()
-}
-
-// isPlain reports whether the script of the task [Check] knows such a check.
-func isPlain(c *call.Check) bool {
-	return c.Spec.Counted && (!c.Settled || !c.Noted()) && !c.Either && !c.OnDenial && c.Costs == nil && c.ReserveFor == 0
 }
 
 // involve notes the algorithm of a check, or of a correction, that is not counted yet.

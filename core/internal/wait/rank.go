@@ -6,7 +6,7 @@ import "time"
 // uses it at a time.
 type Rank interface {
 	// Stand publishes the first waiter of the queue: its request, when it came, and when it asks next. It returns the
-	// first waiters of other processes. With calls set, those that came before it ask at once.
+	// first waiters of other processes. With calls set, the earlier ones ask at once.
 	Stand(first Request, came, next time.Time, calls bool) []Other
 	// Behind returns the request with room left for some units of others. far says that one of them came so long before
 	// that more of its process have, too: then the request is not granted at all, and only finds out when there is room.

@@ -1,5 +1,5 @@
-// Package routed is what the adapters for the versions of echo have in common: what echo's
-// router and context tell the key functions about a request.
+// Package routed is the common part of the adapters for the versions of echo: the route,
+// the user and the address that echo tells the key functions.
 package routed
 
 import (
@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/weir-go/ratelimit/guard"
+	"github.com/weir-go/ratelimit/internal/given"
 	"github.com/weir-go/ratelimit/keyfuncs"
 )
 
@@ -16,10 +17,10 @@ import (
 type Request interface {
 	keyfuncs.Matched
 
-	// Get returns what earlier middleware has put into echo's context.
+	// Get returns a value that earlier middleware has put into echo's context.
 	Get(key string) any
-	// RealIP returns what echo has been told to take for the client's address, or ""
-	// if it has not been told.
+	// RealIP returns the client's address as echo finds it, or ""
+	// if echo has not been told how.
 	RealIP() string
 }
 
@@ -27,12 +28,12 @@ type Request interface {
 // the request, or with one for other methods alone, may have a path nevertheless.
 func Route(path string, found bool) string {
 	if !found {
-		return keyfuncs.Unmatched
+		return given.Unmatched
 	}
-	return keyfuncs.RouteFromColons(path)
+	return given.RouteFromColons(path)
 }
 
-// PathValue returns what a parameter of echo's stands for. Echo leaves it as it came
+// PathValue returns the value of a parameter of echo's, decoded. Echo leaves it as it came
 // if the path could be written otherwise.
 func PathValue(r *http.Request, parameter string) string {
 	if r.URL.RawPath == "" {
@@ -49,18 +50,18 @@ func User(key string) keyfuncs.Func {
 	if key == "" {
 		panic("ratelimit: User: the key is empty")
 	}
-	return keyfuncs.UserValue(guard.With(func(r Request) any { return r.Get(key) }))
+	return keyfuncs.User(guard.With(func(r Request) any { return r.Get(key) }))
 }
 
 // ClientIP is the adapters' function of that name.
 func ClientIP(options []keyfuncs.Trust) keyfuncs.Func {
-	resolve := keyfuncs.Resolver(guard.With(Request.RealIP))
-	return keyfuncs.IP(append([]keyfuncs.Trust{resolve}, options...)...)
+	found := given.FoundBy(guard.With(Request.RealIP))
+	return keyfuncs.IP(append([]keyfuncs.Trust{found}, options...)...)
 }
 
 // SetType sets the media type of the response to a denied request, just before it begins:
-// where its document was rendered as JSON, and for a HEAD, where nothing was. What an error
-// handler of the program's own renders has a type of its own.
+// where its document was rendered as JSON, and for a HEAD, which has no body. The answer of an error
+// handler of the program's own has its own type.
 func SetType(h http.Header, rendered, head bool, mediaType string) {
 	set := h.Get("Content-Type")
 	if rendered && strings.HasPrefix(set, "application/json") || head && set == "" {

@@ -251,6 +251,25 @@ func TestConfigurationsThatMakeNoSenseAreExplained(t *testing.T) {
 	}
 }
 
+// Apply with the numbers that a card has leaves its usage, its log and its last answer.
+func TestApplyWithoutAChangeLeavesTheCard(t *testing.T) {
+	t.Parallel() // most of it is waiting
+	v := open(t, desktop)
+	v.configure("leaky", "3", "3/m")
+	v.until(fmt.Sprintf(`document.querySelector('%s').textContent === "3 of 3"`, part("leaky", "remaining")))
+	v.click(button("#leaky", 10))
+	v.until(fmt.Sprintf(logged, "leaky", 10))
+	v.click(`#leaky [type="submit"]`)
+	v.configure("gcra", "6", "1/s") // which is answered later
+	v.until(fmt.Sprintf(`document.querySelector('%s').textContent === "6 of 6"`, part("gcra", "remaining")))
+	if lines := ask[int](v, `document.querySelectorAll('#leaky [data-role="log"] li').length`); lines != 10 {
+		t.Errorf("the log has %d lines, want 10", lines)
+	}
+	if left, status := v.text(part("leaky", "remaining")), v.text(part("leaky", "status")); left != "0 of 3" || status != "429" {
+		t.Errorf("%s are left, and the last answer is %s", left, status)
+	}
+}
+
 func TestTwoVisitorsHaveCountersOfTheirOwn(t *testing.T) {
 	t.Parallel() // most of it is waiting
 	one, other := open(t, desktop), open(t, desktop)

@@ -1,4 +1,4 @@
-// Package accept reads what a client would rather be answered with.
+// Package accept reads the preferences of an Accept header.
 package accept
 
 import (

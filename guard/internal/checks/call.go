@@ -1,5 +1,5 @@
-// Package checks joins what the policies of a request check into one call, in which each limit is charged once. When the
-// store has not answered all of it, the package says who decides about the rest.
+// Package checks joins the checks of a request's policies into one call, in which each limit is charged once. When the
+// store has not answered all of it, the package finds the mode that decides about the rest.
 package checks
 
 import (
@@ -12,25 +12,25 @@ import (
 	"github.com/weir-go/ratelimit/internal/alternatives"
 )
 
-// ErrSameAlternative means that two checks which have alternatives are about one state, so that it would depend on one of
-// them what the other one charges.
+// ErrSameAlternative means that two checks which have alternatives are about one state, so that the charge of one would
+// depend on that of the other.
 var ErrSameAlternative = errors.New("two policies that have alternatives are one limit for this request")
 
 // Call is the checks of a request that are asked together: shadow checks last, and none that was charged before. All of
-// them are charged, or none. S is what has become of a request that was served. A Call belongs to one goroutine.
+// them are charged, or none. S is the result of a request that was served. A Call belongs to one goroutine.
 type Call[S any] struct {
 	Checks  []core.Check
 	Terms   []Terms[S] // of each check
 	MaxWait MaxWait    // for places
 }
 
-// Terms are what a policy says about its check.
+// Terms are the fields of a policy that its check needs after the decision.
 type Terms[S any] struct {
-	// Name is what the policy is called, and Unit what it counts.
+	// Name is the policy's name, and Unit the unit that it counts.
 	Name, Unit string
-	// Mode is what happens if the store cannot answer.
+	// Mode decides if the store cannot answer.
 	Mode Mode
-	// Settle says what a request has really cost. If it is nil, what is reserved is right.
+	// Settle returns the real cost of a request. If it is nil, the reserved cost is right.
 	Settle func(*http.Request, S) int
 	// First says that the response waits for the settlement.
 	First bool
@@ -38,8 +38,8 @@ type Terms[S any] struct {
 	TellBan bool
 }
 
-// Settling returns what a policy says that a request has really cost, if it has reserved a cost: that cost, if settle is
-// nil.
+// Settling returns the function for the real cost of a request that has reserved a cost: it returns that cost, if settle
+// is nil.
 type Settling[S any] func(settle func(*http.Request, S) int, cost int) func(*http.Request, S) int
 
 // Add adds a check to a call. If the call has a check of the same state, the two are one, unless that has alternatives.
@@ -72,7 +72,7 @@ func (c *Call[S]) AddAlternatives(own Call[S], settling Settling[S]) {
 	}
 }
 
-// Append appends a check, whatever other checks the call has.
+// Append appends a check, without a look at the other checks of the call.
 func (c *Call[S]) Append(check core.Check, t Terms[S]) {
 	c.Checks, c.Terms = append(c.Checks, check), append(c.Terms, t)
 }
@@ -93,8 +93,8 @@ func SameState(a, b *core.Check) bool {
 }
 
 // ChargeOnce has each limit of a call charged once. An alternative that is the same limit as a check beside the
-// alternatives becomes the condition that it would fit. If dearest is set, the check beside it costs what the dearer one of the
-// two says, whichever alternative is charged. If both have alternatives, the error is [ErrSameAlternative].
+// alternatives becomes the condition that it would fit. If dearest is set, the check beside it costs as much as the dearer
+// one of the two, whichever alternative is charged. If both have alternatives, the error is [ErrSameAlternative].
 func (c *Call[S]) ChargeOnce(settling Settling[S], dearest bool) error {
 	for i := range c.Checks {
 		check := &c.Checks[i]
@@ -123,7 +123,7 @@ func (c *Call[S]) isEither(place int) bool { return alternatives.Several(c.Check
 
 func isOr(c *core.Check) bool { return c.Or }
 
-// Settles reports whether a policy says what was reserved has really cost.
+// Settles reports whether a policy knows the real cost.
 func (c *Call[S]) Settles() bool {
 	return slices.ContainsFunc(c.Terms, func(t Terms[S]) bool { return t.Settle != nil })
 }

@@ -11,8 +11,8 @@ func (c *Call[S]) Passed(decisions []core.Decision) bool {
 	return decided.Passed()
 }
 
-// OnlyBans returns what bans and shadows have decided about a call, if a ban is in force, and otherwise all. What the
-// others have decided does not matter then, and has no numbers if the store was not asked.
+// OnlyBans returns the checks of bans and shadows with their decisions, if a ban is in force, and otherwise all. The
+// other decisions do not matter then, and have no numbers if the store was not asked.
 func (c Call[S]) OnlyBans(decisions []core.Decision) (Call[S], []core.Decision) {
 	inForce := false
 	for i := range c.Checks {

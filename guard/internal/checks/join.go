@@ -7,8 +7,8 @@ import (
 	"github.com/weir-go/ratelimit/internal/algorithm"
 )
 
-// join makes the checks of two policies one, as both want: it costs what the dearer one says, before and after, it leaves
-// the larger headroom, and the stricter one decides when the store cannot.
+// join makes the checks of two policies one that satisfies both: it has the larger cost, before and after, the
+// larger headroom, and the stricter mode for when the store cannot decide.
 func (t *Terms[S]) join(check *core.Check, other Terms[S], theirs *core.Check, settling Settling[S]) {
 	t.Mode = Stricter(t.Mode, other.Mode)
 	if algorithm.Bans(check.Limit) {
@@ -32,7 +32,7 @@ func (t *Terms[S]) join(check *core.Check, other Terms[S], theirs *core.Check, s
 	}
 }
 
-// sterner returns that of two modes of checks about one ban which strikes more.
+// sterner returns the mode that strikes more, of two checks about one ban.
 func sterner(a, b core.Mode) core.Mode {
 	for _, mode := range [...]core.Mode{core.Charge, core.OnDenial} {
 		if a == mode || b == mode {
@@ -42,7 +42,7 @@ func sterner(a, b core.Mode) core.Mode {
 	return core.Condition
 }
 
-// both returns the strikes of two policies that share a ban: those of both. A nil function strikes nobody.
+// both returns the sum of the strikes of two policies that share a ban. A nil function makes no strike.
 func both[S any](a, b func(*http.Request, S) int) func(*http.Request, S) int {
 	switch {
 	case a == nil:

@@ -17,7 +17,7 @@ func (c *Call[S]) TakesPlaces() bool {
 	return slices.ContainsFunc(c.Checks, func(c core.Check) bool { return TakesPlaces(&c) })
 }
 
-// MaxWait is how long a call may wait for places: as long as all policies allow that take some. The zero value is not at
+// MaxWait is how long a call may wait for places: as long as each policy that takes some allows. The zero value is not at
 // all.
 type MaxWait struct {
 	Longest time.Duration
@@ -48,7 +48,7 @@ func (c *Call[S]) LacksPlaces(decisions []core.Decision) bool {
 	return lacks
 }
 
-// DenyPlace denies the first place that a call would get: a place that is free by now is for those who came before.
+// DenyPlace denies the first place that a call would get: a place that is free by now belongs to an earlier waiter.
 func (c *Call[S]) DenyPlace(decisions []core.Decision, retryAfter time.Duration) {
 	place := -1
 	for i := range decisions {

@@ -9,7 +9,7 @@ import (
 	"github.com/weir-go/ratelimit/internal/alternatives"
 )
 
-// Mode is what happens to a request when the store cannot answer a check. The zero value is none that a policy has.
+// Mode decides about a request when the store cannot answer a check. No policy has the zero value.
 type Mode int
 
 // The modes: see the ErrorMode of package guard.
@@ -19,7 +19,7 @@ const (
 	Fallback
 )
 
-// Stricter returns that of two modes which lets less through.
+// Stricter returns the mode of two that lets less through.
 func Stricter(a, b Mode) Mode {
 	for _, mode := range [...]Mode{FailClosed, Fallback} {
 		if a == mode || b == mode {
@@ -29,8 +29,8 @@ func Stricter(a, b Mode) Mode {
 	return FailOpen
 }
 
-// Part parts a call into what an error says was not answered, and the rest. If one of several alternatives was not, none
-// was. Shadow checks are left out: whether they have been charged is unknown.
+// Part parts a call into the checks that were not answered, as an error says, and the rest. If one of several
+// alternatives was not, none was. Shadow checks are left out: it is unknown whether they have been charged.
 func (c Call[S]) Part(err error) (lost, rest Call[S]) {
 	unanswered, ok := errors.AsType[*core.UnansweredError](err)
 	all := !ok || len(unanswered.Checks) == 0
@@ -55,7 +55,7 @@ func (c Call[S]) And(other Call[S]) Call[S] {
 }
 
 // Overloaded has a mode decide about a part of a call, in place of its policies' own, after an error that is
-// [core.Overloaded]. Where other servers have failed besides, it is not known whose policies those are: the stricter one
+// [core.Overloaded]. Where other servers have failed besides, it is not known which checks are theirs: the stricter one
 // of both modes decides.
 func (c Call[S]) Overloaded(part Call[S], mode Mode, err error) {
 	alone := nothingElse(err)
@@ -80,13 +80,13 @@ func nothingElse(err error) bool {
 	return true
 }
 
-// severalErrors is what [errors.Join] returns.
+// severalErrors is the type that [errors.Join] returns.
 type severalErrors interface {
 	error
 	Unwrap() []error
 }
 
-// FailClosed has the policies of a part of a call fail closed that this process was to decide about.
+// FailClosed has the policies with the mode Fallback of a part of a call fail closed.
 func (c Call[S]) FailClosed(part Call[S]) {
 	for i := range part.Checks {
 		if index := c.Find(&part.Checks[i]); part.Terms[i].Mode == Fallback && index >= 0 {
@@ -100,7 +100,7 @@ func (c *Call[S]) FailsClosed() bool {
 	return slices.ContainsFunc(c.Terms, func(t Terms[S]) bool { return t.Mode == FailClosed })
 }
 
-// Local returns the checks of a call that this process decides about: those whose policies say so, but for bans, which are
+// Local returns the checks of a call that this process decides about: all with the mode Fallback but bans, which are
 // not invented.
 func (c *Call[S]) Local() (own Call[S]) {
 	for i := range c.Checks {

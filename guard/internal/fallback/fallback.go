@@ -16,7 +16,7 @@ import (
 )
 
 // Fallback decides in this process while the store cannot. It keeps this process's share of each limit. A
-// key starts from its snapshot: what the store has said of it last. [New] makes a Fallback, which may be
+// key starts from its snapshot, the last answer of the store. [New] makes a Fallback, which may be
 // used by many goroutines at once.
 type Fallback struct {
 	replicas  int                  // processes that share the limits
@@ -25,12 +25,12 @@ type Fallback struct {
 	own       *core.Limiter // asked about shares
 	limiter   *core.Limiter // asked about limits, of which it decides about the shares
 
-	// starting is locked while a key starts from its snapshot, so that nobody decides about a key
-	// that has started in part. It is locked for reading where nothing starts.
+	// starting is locked while a key starts from its snapshot, so that no call decides about a key
+	// that has started in part. Calls that start no key lock it for reading.
 	starting sync.RWMutex
 }
 
-// snapshot is what the store has said last of a key under a limit.
+// snapshot is the last answer of the store about a key under a limit.
 type snapshot struct {
 	used  int           // how many units
 	at    time.Duration // as of when, on the fallback's clock
@@ -52,12 +52,12 @@ func New(replicas, size int, options ...core.Option) *Fallback {
 	return f
 }
 
-// Observe tells what the store has decided.
+// Observe tells the decisions of the store.
 func (f *Fallback) Observe(checks []core.Check, decisions []core.Decision) {
 	now := f.clock()
 	for i := range checks {
 		check, d := &checks[i], &decisions[i]
-		quota, counts := check.Limit.(core.Quota) // nobody knows when places are given back
+		quota, counts := check.Limit.(core.Quota) // it is not known when places are given back
 		if !counts || check.Shadow || isToldBeside(checks, i) || d.Degraded || quota == core.Unlimited {
 			continue
 		}
@@ -70,8 +70,8 @@ func (f *Fallback) Observe(checks []core.Check, decisions []core.Decision) {
 	}
 }
 
-// isToldBeside reports whether a check is a condition about a state that another check of the call charges, so that its
-// decision is about what was left before.
+// isToldBeside reports whether a check is a condition about a state that another check of the call charges: its
+// Remaining is older than that charge.
 func isToldBeside(checks []core.Check, place int) bool {
 	c := &checks[place]
 	return c.Mode == core.Condition && slices.ContainsFunc(checks, func(other core.Check) bool {
@@ -79,8 +79,8 @@ func isToldBeside(checks []core.Check, place int) bool {
 	})
 }
 
-// ObserveSettled tells what the checks of a reservation have really cost. The store has decided it so
-// long ago, and Observe was told. Whether the store could settle it does not matter. No more is given
+// ObserveSettled tells the real costs of the checks of a reservation. ago is the time since the store has decided it
+// and Observe was told. It does not matter whether the store could settle it. No more is given
 // back of a charge than is left of it. Conditions are left alone, since they were not charged.
 func (f *Fallback) ObserveSettled(ctx context.Context, r *core.Reservation, checks []core.Check, ago time.Duration, costs []int) {
 	if !r.Allowed() {
@@ -121,7 +121,7 @@ func (f *Fallback) correct(ctx context.Context, key string, limit core.Quota, mo
 	if f.correctSnapshot(key, limit, more, now) {
 		return
 	}
-	ctx, share := context.WithoutCancel(ctx), limit.Share(f.replicas) // what has happened is not called off
+	ctx, share := context.WithoutCancel(ctx), limit.Share(f.replicas) // the cost is a fact
 	if more > 0 {                                                     // an error means that there is no room for the key
 		_, _ = f.own.Charge(ctx, key, share, (more-1)/f.replicas+1)
 	} else {
@@ -148,12 +148,12 @@ func (f *Fallback) correctSnapshot(key string, limit core.Quota, more int, now t
 // The decisions are marked as Degraded, and are about the limits that were asked, but their numbers
 // are the share's. A cost that exceeds the share, but not the limit, passes when the share is full.
 // Shadow checks are not decided, and have nothing but their Limit. [core.Unlimited] allows
-// everything, and is not marked. What is settled is settled in this process.
+// everything, and is not marked. The reservation is settled in this process.
 func (f *Fallback) Reserve(ctx context.Context, checks ...core.Check) (*core.Reservation, error) {
 	return f.limiter.Reserve(ctx, checks...)
 }
 
-// Peek is Reserve that charges nothing: Remaining is what is left of the share now.
+// Peek is Reserve that charges nothing: Remaining is of the share now.
 func (f *Fallback) Peek(ctx context.Context, checks ...core.Check) ([]core.Decision, error) {
 	return f.limiter.PeekAll(ctx, checks...)
 }
@@ -234,7 +234,7 @@ func (s *shares) Decide(ctx context.Context, calls []core.Call) (answered int, e
 	return 1, nil
 }
 
-// Settle settles the shares of what the limits were charged.
+// Settle settles the shares of the charges.
 func (s *shares) Settle(ctx context.Context, settlements []core.Settlement) error {
 	own := make([]core.Settlement, len(settlements))
 	for i, one := range settlements {
@@ -253,8 +253,8 @@ func (s *shares) Settle(ctx context.Context, settlements []core.Settlement) erro
 	return err
 }
 
-// start starts the keys of checks from their snapshots. A key without a snapshot goes on from what this
-// process has decided about it, since the store has said nothing since then. No other key starts
+// start starts the keys of checks from their snapshots. A key without a snapshot goes on from the state in
+// this process, since the store has said nothing since then. No other key starts
 // until unlock is called.
 func (f *Fallback) start(ctx context.Context, checks, shares []core.Check, places []int) (unlock func(), err error) {
 	f.starting.RLock()
@@ -314,12 +314,12 @@ func (f *Fallback) startKey(ctx context.Context, check *core.Check, share core.L
 	return err
 }
 
-// snapshotOf returns what a decision about a limit says, which was made at an instant.
+// snapshotOf returns the snapshot of a decision about a limit, which was made at an instant.
 func snapshotOf(limit core.Quota, d *core.Decision, at time.Duration) snapshot {
 	return snapshot{used: limit.Capacity() - d.Remaining, at: at, reset: at + d.ResetAfter}
 }
 
-// usedAt returns what is still used at a later instant, rounded up. A meter drains evenly. All of a
+// usedAt returns the units still used at a later instant, rounded up. A meter drains evenly. All of a
 // window counts until its end, since it is not known when its units were used.
 func (s *snapshot) usedAt(now time.Duration, limit core.Quota) int {
 	left := s.reset - now
@@ -355,11 +355,11 @@ func divideUp(units int, part, whole time.Duration) int {
 
 // stateKey tells the states of keys apart.
 type stateKey struct {
-	subject string     // the caller's key, or what stands for a long one
+	subject string     // the caller's key, or the hash of a long one
 	limit   core.Limit // its identity
 }
 
-// longestSubject bounds what is kept of a key, in bytes.
+// longestSubject is the longest key that is kept as it is, in bytes.
 const longestSubject = 96
 
 // stateKeyOf returns the key of the state that a caller's key has under a limit. It may be a part of

@@ -14,8 +14,8 @@ import (
 	"github.com/weir-go/ratelimit/core"
 )
 
-// built is where in the program limits by the default key were built: those without a
-// name, which are one limit if their numbers are the same. What it knows of a Limiter goes
+// built is where in the program unnamed limits by the default key were built: they
+// are one limit if their numbers are the same. The entry of a Limiter goes
 // when the Limiter does.
 var built = struct {
 	mu sync.Mutex
@@ -28,7 +28,7 @@ type builtBy struct {
 	warned bool
 }
 
-// Limit is what limits by the default key have in common that count for each other. It has no name.
+// Limit identifies an unnamed limit by the default key: equal ones count for each other.
 type Limit struct {
 	Limit  core.Limit
 	Shadow bool
@@ -45,8 +45,8 @@ const (
 const mostBuilt = 1000
 
 // WarnOfEqual warns, once for each Limiter, if one of the limits of middleware has been given to other
-// middleware by another line of the program: they count for each other, which nothing in the program
-// says. The same line may build it as often as it likes: a program that builds its handlers anew, such
+// middleware by another line of the program: they count for each other, and no line of the program
+// says so. The same line may build it as often as it likes: a program that builds its handlers anew, such
 // as a test, means the same limit. The logger may be nil, which is the default one.
 //
 //nolint:contextcheck,nolintlint // at start-up there is no request; seen where it is called
@@ -68,7 +68,7 @@ func WarnOfEqual(l *core.Limiter, logger *slog.Logger, limits []Limit) {
 }
 
 // remember remembers where a limit was built, and returns where it was built before, if
-// that is another place, of which nobody has been warned.
+// that is another place, and no warning has told it.
 func remember(l *core.Limiter, limit Limit, here string) (before string, elsewhere bool) {
 	built.mu.Lock()
 	defer built.mu.Unlock()

@@ -7,10 +7,10 @@ import (
 	"github.com/weir-go/ratelimit/internal/given"
 )
 
-const keyless = "ratelimit: a key function of the program has found no key in any of its first requests: they count for what stands in, such as their address"
+const keyless = "ratelimit: a key function of the program has found no key in any of its first requests: they count for a substitute, such as their address"
 
 // FoundNoKey warns of a key function of the program that has found no key in any of its first requests, once for
-// each function. It may read what is not there yet.
+// each function. It may read something that is set only later.
 func (p *Placement) FoundNoKey(ctx context.Context, function given.Function, requests int) {
 	if _, told := p.warned.keyless.LoadOrStore(function, true); told {
 		return

@@ -15,7 +15,7 @@ const (
 )
 
 // NeverBanned reports whether the key of a ban names nothing but an address that may be this network's own: a proxy, a load
-// balancer, a health check. To ban it would ban everybody behind it. told is what keyfuncs.IP has told of the request. It
+// balancer, a health check. A ban of it would ban all clients behind it. told is the key that keyfuncs.IP has told, if any. It
 // warns once of each reason, with the policy's name.
 func (p *Placement) NeverBanned(r *http.Request, key, told, policy string) bool {
 	if told != "" && namesOnly(key, func(part string) bool { return part == told }) {
@@ -38,7 +38,7 @@ func (p *Placement) NeverBanned(r *http.Request, key, told, policy string) bool 
 	return true
 }
 
-// OwnProxy remembers what [keyfuncs.IP] tells of the address of a request while the key of a ban is read. The zero value
+// OwnProxy remembers the key that [keyfuncs.IP] tells while the key of a ban is read. The zero value
 // remembers nothing. It belongs to the goroutine that serves the request.
 type OwnProxy struct {
 	watches bool
@@ -55,7 +55,7 @@ func (o *OwnProxy) Watches() bool { return o.watches }
 // OwnProxy remembers the key of an address that is a proxy's own.
 func (o *OwnProxy) OwnProxy(key string) { o.key = key }
 
-// Told stops remembering, and returns what was told since Watch, or "".
+// Told stops remembering, and returns the key that was told since Watch, or "".
 func (o *OwnProxy) Told() string {
 	o.watches = false
 	return o.key
@@ -88,7 +88,7 @@ func hasAnyPrefix(text string, prefixes []string) bool {
 	return false
 }
 
-// isPrefixOf reports whether a key is that of the prefix of an address, of whatever length.
+// isPrefixOf reports whether a key is that of a prefix of an address, of any length.
 func isPrefixOf(key string, address netip.Addr) bool {
 	text, is := strings.CutPrefix(key, "ip:")
 	if !is {

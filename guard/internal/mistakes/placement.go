@@ -1,5 +1,5 @@
-// Package mistakes notices mistakes in how a program sets its limiters up that no error can tell, since
-// they depend on what else the program builds, or on what its requests look like. It warns of each once.
+// Package mistakes notices mistakes in the set-up of limiters that no error can tell, since
+// they depend on other limiters of the program, or on its requests. It warns of each once.
 package mistakes
 
 import (
@@ -24,12 +24,12 @@ type Placement struct {
 	warned *warned
 }
 
-// warned is of which mistakes the log has been warned. Guards that take each other's place
+// warned are the mistakes that the log has been warned of. Guards that take each other's place
 // share it.
 type warned struct {
 	proxy, listsProxy, ownPeer, ownTrusted, loneBan, route atomic.Bool
 
-	keyless sync.Map // of given.Function: those that find no keys
+	keyless sync.Map // of given.Function that find no keys
 }
 
 // NewPlacement returns the Placement of a Guard that uses the TCP peer in some way. The logger may be
@@ -43,7 +43,7 @@ func NewPlacement(logger *slog.Logger, peer Peer) *Placement {
 	return p
 }
 
-// Inherit takes over of which mistakes the log has been warned by a Placement whose place this one takes.
+// Inherit takes over the warnings of a Placement that this one replaces.
 // It is called before the first request.
 func (p *Placement) Inherit(old *Placement) { p.warned = old.warned }
 
@@ -65,7 +65,7 @@ func (p *Placement) KeysRead(r *http.Request) (asked *string) {
 	return &route
 }
 
-// Returned looks at a request whose handler has returned. If its route has become known
+// Returned looks at a request after its handler. If its route has become known
 // only since the key functions asked for it, that is a mistake.
 func (p *Placement) Returned(asked string, r *http.Request) { p.route.returned(p, asked, r) }
 
@@ -82,7 +82,7 @@ func (c *countdown) running() bool { return c.left.Load() > 0 }
 // stop stops it, and reports whether it was running: it is for one of many callers only.
 func (c *countdown) stop() bool { return c.left.Swap(0) > 0 }
 
-// warn warns of a mistake that nobody has been warned of.
+// warn warns of a mistake, once.
 func (p *Placement) warn(ctx context.Context, of *atomic.Bool, message string, attributes ...slog.Attr) {
 	if of.CompareAndSwap(false, true) {
 		warn(ctx, p.logger, message, attributes...)
@@ -105,7 +105,7 @@ type routeWatch struct {
 	countdown
 
 	told   atomic.Bool  // a router has told the route of a request
-	untold atomic.Int32 // requests whose route was asked for, and known to nobody
+	untold atomic.Int32 // requests with an unknown route that was asked for
 }
 
 // mostUntold is how many requests without a known route there are before that is taken
@@ -120,7 +120,7 @@ const (
 	writeMatched = "; another router that does not set http.Request.Pattern: keyfuncs.WithMatched, or a key function of your own"
 )
 
-// keysRead counts a request whose key functions have asked for its route.
+// keysRead counts a request after its key functions, which have asked for its route.
 func (w *routeWatch) keysRead(p *Placement, r *http.Request) {
 	w.left.Add(-1)
 	if known := r.Pattern != "" || given.MatchedFrom(r.Context()) != nil; known {
@@ -130,11 +130,11 @@ func (w *routeWatch) keysRead(p *Placement, r *http.Request) {
 	}
 }
 
-// returned compares what the key functions were told with what is known when the handler
+// returned compares the route that the key functions were told with the route that is known when the handler
 // has returned.
 func (w *routeWatch) returned(p *Placement, asked string, r *http.Request) {
 	found := RouteOf(r)
-	if found != asked && found != keyfuncs.Unmatched && w.stop() {
+	if found != asked && found != given.Unmatched && w.stop() {
 		p.warn(r.Context(), &p.warned.route, tooEarly, slog.String("asked", asked), slog.String("found", found), slog.String("write", writeInstead))
 	}
 }
@@ -147,14 +147,14 @@ func RouteOf(r *http.Request) string {
 
 // proxyWatch looks for signs of a proxy in front of a Guard that counts by the TCP peer, or
 // looks it up in lists, without having been told to. Behind a proxy, that is one limit for
-// everybody, or one entry.
+// all clients, or one entry.
 type proxyWatch struct {
 	countdown
 
 	peer Peer
 }
 
-// Peer is what a Guard uses the TCP peer for without having been told of a proxy. The zero value is nothing.
+// Peer are the uses of the TCP peer in a Guard that has not been told of a proxy. The zero value is none.
 type Peer struct {
 	// Counts says that a policy counts by the peer, and Policy is its name.
 	Counts bool
@@ -163,8 +163,8 @@ type Peer struct {
 	Lists bool
 }
 
-// forwarding are the headers in which proxies say for whom they send a request, and what
-// believes them.
+// forwarding are the headers in which proxies tell the client of a request, and the trust models
+// that believe them.
 var forwarding = [...]struct{ header, trust string }{
 	{"X-Forwarded-For", `TrustedProxies("10.0.0.0/8")`},
 	{"Forwarded", `Forwarded("10.0.0.0/8")`},
@@ -198,7 +198,7 @@ func (w *proxyWatch) look(p *Placement, r *http.Request) {
 	w.left.Add(-1)
 }
 
-// tell warns of a proxy whose header was seen, and says what believes it.
+// tell warns of a proxy that has sent a header, and names the trust model that believes it.
 func (w *proxyWatch) tell(p *Placement, r *http.Request, header, trust string) {
 	if w.peer.Counts {
 		p.warn(r.Context(), &p.warned.proxy, behindProxy, slog.String("header", header), slog.String("policy", w.peer.Policy),

@@ -8,7 +8,7 @@ import (
 )
 
 // longestPushback is the longest wait after which a client is to retry by itself. grpc-go sleeps for as long as it is
-// pushed back, whatever the deadline of the call is, and its caller learns the reason after that.
+// pushed back, even beyond the deadline of the call, and its caller learns the reason after that.
 const longestPushback = 5 * time.Second
 
 // serveGRPC answers a call of gRPC or gRPC-Web as a server does that fails at once: with 200,

@@ -23,7 +23,7 @@ const (
 	connectStream
 )
 
-// Denial is what a call is told.
+// Denial is the answer to a call.
 type Denial struct {
 	// Status is the HTTP status that another request would get: 429, 503, 403, 413, 499 or 500.
 	Status int
@@ -34,15 +34,15 @@ type Denial struct {
 	RetryAfter time.Duration
 }
 
-// longestType bounds the media types that are given back to the client. Nobody has longer ones.
+// longestType bounds the media types that are given back to the client. It is longer than all that are in use.
 const longestType = 64
 
 // CallOf returns the call that a request is, or false if it is none.
 //
-// A call of gRPC is a POST over HTTP/2 or later, and one of gRPC-Web is a POST, whose
+// A call of gRPC is a POST over HTTP/2 or later, and one of gRPC-Web is a POST; the
 // Content-Type says so. A call of Connect has a version in a header, or in the query if it is
-// a GET. A stream of Connect has a Content-Type of its own. Whatever else may look like a call
-// is no call: its client could take 200 for success.
+// a GET. A stream of Connect has a Content-Type of its own. All other requests
+// are no calls: their clients could take 200 for success.
 //
 // https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md
 // https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-WEB.md
@@ -95,7 +95,7 @@ func (c Call) Deny(w http.ResponseWriter, d Denial) {
 }
 
 // StatusClientClosedRequest is nginx's status for a client that went away before its answer.
-// Nobody reads it but access logs.
+// Only access logs tell it.
 const StatusClientClosedRequest = 499
 
 // code is an error code of remote procedure calls: its number in gRPC, and its name in Connect.

@@ -24,7 +24,7 @@ func Merge(w http.ResponseWriter, own http.Header, fields map[string]bool, as he
 }
 
 // merger merges the limits' fields with those of another server, upstream, when the response
-// begins. What it does not do itself, [http.ResponseController] finds by Unwrap.
+// begins. [http.ResponseController] finds the other abilities by Unwrap.
 type merger struct {
 	http.ResponseWriter
 
@@ -43,7 +43,7 @@ type pushMerging struct {
 }
 
 // takeOut removes fields from a header, so that the proxy does not add upstream's to them.
-// It returns those that were not there.
+// It returns the fields that were not there.
 func takeOut(h http.Header, names map[string]bool) (foreign []string) {
 	for name := range names {
 		if _, ok := h[name]; !ok {
@@ -54,7 +54,7 @@ func takeOut(h http.Header, names map[string]bool) (foreign []string) {
 	return foreign
 }
 
-// able returns the writer with those abilities that only some have.
+// able returns the writer with the optional abilities of the writer below.
 func (w *merger) able() http.ResponseWriter {
 	if _, ok := wrapped[http.Hijacker](w.ResponseWriter); ok {
 		return &hijackMerging{w}
@@ -74,7 +74,7 @@ func (w *merger) begin() {
 	w.begun = true
 }
 
-// merge merges the limits' fields with what the header has besides.
+// merge merges the limits' fields with the rest of the header.
 func (w *merger) merge() {
 	h := w.ResponseWriter.Header()
 	if w.begun {
@@ -91,7 +91,7 @@ func (w *merger) merge() {
 	}
 }
 
-// leaveAdded leaves in the header what has been added since the fields were merged.
+// leaveAdded removes the merged fields from the header, but for values that have been added since.
 func (w *merger) leaveAdded(h http.Header) {
 	for name, merged := range w.own {
 		switch values := h[name]; {
@@ -106,7 +106,7 @@ func (w *merger) leaveAdded(h http.Header) {
 }
 
 // Header returns the header. When [httputil.ReverseProxy] upgrades a connection, it adds
-// upstream's fields after it has taken the connection over, and sends what Header returns
+// upstream's fields after it has taken the connection over, and sends the result of Header
 // then.
 //
 // [httputil.ReverseProxy]: https://pkg.go.dev/net/http/httputil#ReverseProxy
@@ -142,7 +142,7 @@ func (w *merger) ReadFrom(from io.Reader) (int64, error) {
 
 func (w *merger) Flush() { _ = w.FlushError() }
 
-// FlushError is what [http.ResponseController] calls.
+// FlushError is for [http.ResponseController].
 func (w *merger) FlushError() error {
 	w.begin()
 	return http.NewResponseController(w.ResponseWriter).Flush()

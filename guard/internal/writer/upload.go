@@ -6,11 +6,11 @@ import (
 	"sync/atomic"
 )
 
-// Upload returns the body of a request as a handler is to have it behind a [Watcher], and what to call when the response to it
-// begins. [http.MaxBytesReader] tells net/http's own writer, and no other, that a body is too large. Then the rest is not
-// waited for, and the connection is closed. So whoever stops reading in the middle, after a read that was filled, and answers with
-// an error has the connection closed as well, unless little is left: net/http reads that. length is how long the body is, or
-// negative if nobody knows. over is the writer of the response.
+// Upload returns the body of a request for a handler behind a [Watcher], and a function to call when the response
+// begins. [http.MaxBytesReader] tells net/http's own writer, and no other, that a body is too large: the server then does not wait for the rest,
+// and closes the connection. Upload closes it, too, if a handler stops reading in the middle, after a read that was filled, and answers with
+// an error, unless little is left: net/http reads that. length is how long the body is, or
+// negative if it is unknown. over is the writer of the response.
 func Upload(body io.ReadCloser, length int64, over http.ResponseWriter) (watched io.ReadCloser, begins func(status int)) {
 	u := &upload{ReadCloser: body}
 	return u, func(status int) {

@@ -1,6 +1,6 @@
-// Package writer wraps an [http.ResponseWriter] for two purposes: [Watch] notices what is
-// answered, and [Merge] merges the limits' fields with those of another server. What the
-// writer below can do, a wrapped one can still do.
+// Package writer wraps an [http.ResponseWriter] for two purposes: [Watch] notices the
+// answer, and [Merge] merges the limits' fields with those of another server. A wrapped
+// writer has the abilities of the writer below.
 package writer
 
 import (
@@ -13,21 +13,21 @@ import (
 	"sync/atomic"
 )
 
-// Watcher is a response writer that notices what becomes of a request. It can do what the one
-// below can: Flush, Hijack, Push, ReadFrom, WriteString, CloseNotify, and all that
+// Watcher is a response writer that notices the response. It has the abilities of the one
+// below: Flush, Hijack, Push, ReadFrom, WriteString, CloseNotify, and all that
 // [http.ResponseController] finds by Unwrap. It can Hijack, too, if only Unwrap finds that, so
-// that the Watcher notices it. It does not notice what is written by somebody who unwraps it.
+// that the Watcher notices it. It does not notice a response that is written to the writer below.
 type Watcher interface {
 	http.ResponseWriter
-	// Response returns what has been noticed until now.
+	// Response returns the response until now.
 	Response() Response
-	// Answered reports whether a response has begun, or somebody has taken the connection over.
+	// Answered reports whether a response has begun, or a handler has taken the connection over.
 	Answered() bool
 }
 
-// Response is what has been noticed of a response.
+// Response is a response as far as it was noticed.
 type Response struct {
-	// Status is the status: 200 if nobody has set one, 101 if the connection was taken over.
+	// Status is the status: 200 if none was set, 101 if the connection was taken over.
 	Status int
 	// Bytes is how much of the body was written.
 	Bytes int64
@@ -37,9 +37,9 @@ type Response struct {
 	ClientGone bool
 }
 
-// Watch returns a writer that notices what is written to w, in answer to r. It calls begins, unless that is
-// nil, when the response begins, before the writer below is told. Whoever takes the connection over gets what
-// takenOver makes of it, unless that is nil.
+// Watch returns a writer that notices the response to r, and writes it to w. It calls begins, unless that is
+// nil, when the response begins, before the writer below is told. A handler that takes the connection over gets the
+// result of takenOver, unless that is nil.
 func Watch(w http.ResponseWriter, r *http.Request, begins func(status int), takenOver func(net.Conn) net.Conn) Watcher {
 	watched := &watched{ResponseWriter: w, request: r, begins: begins, takenOver: takenOver}
 	if _, ok := wrapped[http.Hijacker](w); ok {
@@ -72,7 +72,7 @@ type watched struct {
 	request   *http.Request
 	begins    func(status int)
 	takenOver func(net.Conn) net.Conn
-	// What has become of the request may be looked at while somebody writes: a handler may have timed out.
+	// The response may be looked at while a handler writes that has timed out.
 	status   atomic.Int32
 	bytes    atomic.Int64
 	hijacked atomic.Bool
@@ -145,7 +145,7 @@ func (w *watched) WriteString(s string) (int, error) {
 }
 
 // ReadFrom lets the writer below copy as it likes: from a file without a detour. If there
-// was nothing to copy, the response has not begun: somebody may still answer that reading
+// was nothing to copy, the response has not begun: the answer may still be that reading
 // has failed.
 func (w *watched) ReadFrom(from io.Reader) (int64, error) {
 	below, ok := w.ResponseWriter.(io.ReaderFrom)
@@ -162,7 +162,7 @@ func (w *watched) ReadFrom(from io.Reader) (int64, error) {
 
 func (w *watched) Flush() { _ = w.FlushError() }
 
-// FlushError is what [http.ResponseController] calls.
+// FlushError is for [http.ResponseController].
 func (w *watched) FlushError() error {
 	err := http.NewResponseController(w.ResponseWriter).Flush()
 	if !errors.Is(err, http.ErrNotSupported) {
@@ -171,9 +171,9 @@ func (w *watched) FlushError() error {
 	return err
 }
 
-// CloseNotify is what frameworks call that are older than the context of a request, some
-// of them without asking whether it is there. The channel never tells anything if no
-// writer below knows.
+// CloseNotify is for frameworks that are older than the context of a request. Some
+// call it without asking whether it is there. Without such a writer below, the channel never
+// tells anything.
 func (w *watched) CloseNotify() <-chan bool {
 	below, ok := wrapped[http.CloseNotifier](w.ResponseWriter) //nolint:staticcheck // deprecated, and in use
 	if !ok {

@@ -196,7 +196,7 @@ func TestShadowCode(t *testing.T) {
 		if err != nil || len(document.Policies) != 1 || !document.Policies[0].Shadow || document.Limits["invisible"].String() != r.Proposals[0].Limit {
 			t.Fatalf("%s: %v\n%s", key, err, r.Proposals[0].File)
 		}
-		if _, err := document.Set(); err != nil {
+		if _, err := document.Set(policies.Options{}); err != nil {
 			t.Errorf("%s: %v", key, err)
 		}
 	}

@@ -48,7 +48,7 @@ type outcome struct {
 func newPart(d *policies.Document, o Options) (p *part, notes []string, err error) {
 	p = &part{options: o, response: make(discard)}
 	functions, notes := p.functions(d.Needs())
-	set, err := d.Set(functions...)
+	set, err := d.Set(functions)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -58,9 +58,13 @@ func newPart(d *policies.Document, o Options) (p *part, notes []string, err erro
 }
 
 // functions returns functions that read from the log in place of the program's.
-func (p *part) functions(needs policies.Needs) (options []policies.Option, notes []string) {
+func (p *part) functions(needs policies.Needs) (options policies.Options, notes []string) {
 	note := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
-	options = []policies.Option{policies.WithPlan(func(*http.Request) string { return p.value(p.options.Plan) })}
+	options = policies.Options{
+		Keys: make(map[string]keyfuncs.Func), Costs: make(map[string]func(*http.Request) int),
+		Settle: make(map[string]func(*http.Request, guard.Served) int),
+		Plan:   func(*http.Request) string { return p.value(p.options.Plan) },
+	}
 	if needs.Plan && p.options.Plan < 0 {
 		note("The log does not say which plan a request is of: all have the plan \"*\". Say by -plan which field it is.")
 	}
@@ -71,23 +75,23 @@ func (p *part) functions(needs policies.Needs) (options []policies.Option, notes
 			note("The log does not say %q: no request has that key. Say by -name %s=FIELD which field of the log it is.", name, name)
 		}
 		if name == "user" {
-			options = append(options, policies.WithUser(func(*http.Request) string { return p.value(at) }))
+			options.Keys[name] = keyfuncs.User(func(*http.Request) string { return p.value(at) })
 			continue
 		}
-		options = append(options, policies.WithKey(name, func(*http.Request) (string, error) {
+		options.Keys[name] = func(*http.Request) (string, error) {
 			if value := p.value(at); value != "" {
 				return name + ":" + value, nil
 			}
 			return "", keyfuncs.ErrNoKey
-		}))
+		}
 	}
 	for _, name := range needs.Costs {
 		note("The program says the cost %q, and the log does not: each request costs 1.", name)
-		options = append(options, policies.WithCost(name, func(*http.Request) int { return 1 }))
+		options.Costs[name] = func(*http.Request) int { return 1 }
 	}
 	for _, name := range needs.Settle {
 		note("The program says %q of what was served, and the log does not: it is what was reserved.", name)
-		options = append(options, policies.WithSettle(name, func(_ *http.Request, served guard.Served) int { return served.Cost }))
+		options.Settle[name] = func(_ *http.Request, served guard.Served) int { return served.Cost }
 	}
 	return options, notes
 }
