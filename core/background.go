@@ -9,14 +9,16 @@ import (
 	"time"
 
 	"github.com/weir-go/ratelimit/core/internal/call"
-	"github.com/weir-go/ratelimit/core/internal/wait"
 )
 
 // laterSettlement is a reservation that is to be settled, with its real costs.
 type laterSettlement struct {
 	of    *Reservation
 	costs []int
-	own   *settlements // the settlements to send; nil before
+	own   settlements // to be sent
+
+	more  bool      // the next one belongs to it: both are settled in one go
+	until time.Time // a try that fails after this is the last one; zero: it was never tried
 }
 
 // cancelLater gives reservations back in the background, the last one first: a turn in a queue can be
@@ -42,30 +44,29 @@ func (l *Limiter) settleLater(list ...laterSettlement) {
 // backlog has the reservations to settle in the background. Places have a backlog of their own, so that nothing else
 // delays them.
 type backlog struct {
-	places, others wait.Work[laterSettlement]
+	places, others work
 }
 
 // init sets how the backlog of a limiter is settled.
 func (b *backlog) init(l *Limiter) {
-	for _, w := range [...]*wait.Work[laterSettlement]{&b.places, &b.others} {
-		w.Do, w.Lost = settleAll, l.reportLost
-		w.Final = func(err error) bool { return FailureOf(err) == Closed }
+	for _, w := range [...]*work{&b.places, &b.others} {
+		w.settle, w.lost = settleAll, l.reportLost
 	}
 }
 
 // add adds settlements, and returns false if there is no room for them.
 func (b *backlog) add(list ...laterSettlement) bool {
 	if len(list) > 0 && !slices.ContainsFunc(list, func(one laterSettlement) bool { return !one.of.placesOnly() }) {
-		return b.places.Add(list...)
+		return b.places.add(list...)
 	}
-	return b.others.Add(list...)
+	return b.others.add(list...)
 }
 
 // drain returns when all is settled, or after two seconds.
 func (b *backlog) drain() {
 	var group sync.WaitGroup
-	group.Go(b.places.Drain)
-	group.Go(b.others.Drain)
+	group.Go(b.places.drain)
+	group.Go(b.others.drain)
 	group.Wait()
 }
 
@@ -80,31 +81,43 @@ func (r *Reservation) placesOnly() bool {
 }
 
 // errBacklog is the error of a settlement for which the background has no room.
-var errBacklog = call.Unsent(Overloaded, "core: %d settlements wait in the background already", wait.WorkRoom)
+var errBacklog = call.Unsent(Overloaded, "core: %d settlements wait in the background already", workRoom)
 
 // settleAll settles some reservations of one limiter in one call. With an error, it returns those certainly not settled,
 // and how many may have been.
 //
 //nolint:contextcheck,nolintlint // a caller that has left does not stop it; seen where it is called
-func settleAll(list []wait.Item[laterSettlement]) (left []wait.Item[laterSettlement], unknown int, err error) {
-	limiter := list[0].Value.of.limiter
-	return wait.DoTogether(list, func(one *laterSettlement) []Settlement {
-		one.own = new(settlements)
-		_ = one.of.settlements(one.own, one.costs) // an error says that it was settled before
-		return one.own.list
-	}, func(all []Settlement) error {
-		return unlessPanicked(func() error { return limiter.settle(context.Background(), all) })
-	}, func(one *laterSettlement, first int, err error) wait.Outcome {
-		err = call.PartOfError(err, first, len(one.own.list))
-		one.of.note(one.own, err)
-		switch {
-		case err == nil:
-			return wait.Done
-		case one.of.ledger.settled:
-			return wait.Uncertain
+func settleAll(list []laterSettlement) (left []laterSettlement, unknown int, err error) {
+	var all []Settlement
+	for i := range list {
+		one := &list[i]
+		one.own = settlements{}
+		_ = one.of.settlements(&one.own, one.costs) // an error says that it was settled before
+		all = append(all, one.own.list...)
+	}
+	if len(all) == 0 {
+		return nil, 0, nil
+	}
+	limiter := list[0].of.limiter
+	err = unlessPanicked(func() error { return limiter.settle(context.Background(), all) })
+	first := 0 // of the settlements of one
+	for i := range list {
+		one := &list[i]
+		sent := len(one.own.list)
+		if sent == 0 {
+			continue
 		}
-		return wait.Again
-	})
+		own := call.PartOfError(err, first, sent)
+		first += sent
+		switch one.of.note(&one.own, own); {
+		case own == nil:
+		case one.of.ledger.settled:
+			unknown++
+		default:
+			left = append(left, *one)
+		}
+	}
+	return left, unknown, err
 }
 
 // unlessPanicked asks a store on a goroutine of its own, and turns a panic of the store into an error: a store of your

@@ -11,8 +11,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/weir-go/ratelimit/core/internal/wait"
 )
 
 // reservedBy returns reservations of a unit each.
@@ -113,12 +111,12 @@ func TestSettlementsInTheBackgroundAreGivenUp(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		time.Sleep(wait.LongestWork - wait.WorkPause/2)
+		time.Sleep(longestWork - workPause/2)
 		synctest.Wait()
 		if log.String() != "" {
 			t.Error("given up before its time:", log.String())
 		}
-		time.Sleep(3 * wait.WorkPause)
+		time.Sleep(3 * workPause)
 		s.hear()
 		time.Sleep(2 * quietLosses)
 		synctest.Wait()
@@ -191,7 +189,7 @@ func TestPlacesInTheBackgroundWaitForNobody(t *testing.T) {
 		l := New(s, WithLogger(slog.New(slog.DiscardHandler)))
 		defer l.Close()
 		limit, places := FixedWindow(10_000, time.Hour), Concurrent(1, time.Minute)
-		for _, r := range reservedBy(t, l, limit, 3*wait.MostAtOnce*wait.GoesAtOnce) {
+		for _, r := range reservedBy(t, l, limit, 3*mostAtOnce*goesAtOnce) {
 			if err := r.SettleLater(0); err != nil {
 				t.Fatal(err)
 			}

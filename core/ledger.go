@@ -51,7 +51,10 @@ type openCharge struct {
 // open appends the charges of a check that are not settled to a list, the newest first. units were charged at first, and
 // cost is the real cost of all. The oldest units are used first.
 func (l *ledger) open(list []openCharge, check, units, cost int) []openCharge {
-	total := l.reserved(check, units)
+	total := units
+	if len(l.grown) > 0 {
+		total = l.reserved(check, units)
+	}
 	for i := range slices.Backward(l.grown) {
 		g := &l.grown[i]
 		if g.check != check {

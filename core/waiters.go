@@ -130,7 +130,7 @@ func (l *Limiter) reserveInOrder(ctx context.Context, calls [][]Check) (granted 
 
 // wakeWaiters wakes the waiters of the same key and limit as a check, since some of its units may be free now.
 func (l *Limiter) wakeWaiters(c *Check) {
-	if l.wakes == nil || !c.holds() || !l.wakes.Heard() { // else the store tells the waiters their turns
+	if l.lines.Waiting() > 0 && (l.wakes == nil || !c.holds() || !l.wakes.Heard()) { // else the store tells the waiters their turns
 		l.lines.Wake(keyOfLine(c))
 	}
 	if quota, ok := c.Limit.(Quota); ok {

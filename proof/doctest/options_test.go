@@ -251,9 +251,9 @@ func defaultValues(t *testing.T) map[string]constant.Value {
 
 // What pages say in words of how long something takes, and how many there are, is what the code does.
 func TestPagesSayWhatTheCodeDoes(t *testing.T) {
-	values := constantsOf(t, []string{"core", "core/internal/redisstore", "core/internal/wait", "core/internal/denials", "core/internal/lease", "guard"},
+	values := constantsOf(t, []string{"core", "core/internal/redisstore", "core/internal/denials", "core/internal/lease", "guard"},
 		func(name string) bool {
-			return strings.HasPrefix(name, "default") || slices.Contains([]string{"WorkRoom", "LongestWork", "longestStaleness", "mostKeys", "remembered"}, name)
+			return strings.HasPrefix(name, "default") || slices.Contains([]string{"workRoom", "longestWork", "longestStaleness", "mostKeys", "remembered"}, name)
 		})
 	for _, c := range []struct {
 		page, says, constant string
@@ -265,8 +265,8 @@ func TestPagesSayWhatTheCodeDoes(t *testing.T) {
 		{"docs/failures.md", "**After five failures in a row**", "core/internal/redisstore.defaultBreakerFailures", 5},
 		{"docs/failures.md", "is not asked for half a second", "core/internal/redisstore.defaultBreakerPause", int64(500 * time.Millisecond)},
 		{"docs/failures.md", "A process knows 100,000 keys", "guard.remembered", 100_000},
-		{"docs/failures.md", "tried for two seconds from its first try", "core/internal/wait.LongestWork", int64(2 * time.Second)},
-		{"docs/failures.md", "65,536 may wait", "core/internal/wait.WorkRoom", 65_536},
+		{"docs/failures.md", "tried for two seconds from its first try", "core.longestWork", int64(2 * time.Second)},
+		{"docs/failures.md", "65,536 may wait", "core.workRoom", 65_536},
 		{"docs/failures.md", "noticed after ten seconds at the latest", "core/internal/denials.longestStaleness", int64(10 * time.Second)},
 		{"docs/leases.md", "At most 65,536 keys are leased", "core/internal/lease.mostKeys", 65_536},
 		{"docs/memory.md", "1,048,576 at most", "core.defaultMaxKeys", 1 << 20},

@@ -291,7 +291,7 @@ func Meet(groups [][]Check) (meet bool) {
 // Decide works out whether the need of each check of a group fits in the observed usage, and reports whether the group
 // passes: all fit, or, of alternatives, one. Then it notes the usage of each check after the charge.
 func Decide(group []Check) (pass bool) {
-	if c := &group[0]; len(group) == 1 && c.Spec.Counted && !c.OnDenial {
+	if c := &group[0]; len(group) == 1 && !c.OnDenial {
 		return c.decideAlone()
 	}
 	for i := range group {
@@ -322,7 +322,7 @@ func Decide(group []Check) (pass bool) {
 	return pass
 }
 
-// decideAlone is Decide of a check that is its group, under a limit that counts.
+// decideAlone is Decide of a check that is its group, and makes no strikes on a denial.
 func (c *Check) decideAlone() (pass bool) {
 	need := c.Need()
 	c.Fits = c.Units == 0 || need <= c.Spec.Capacity && c.Spec.Fits(c.Usage, need)

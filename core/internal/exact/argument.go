@@ -10,14 +10,13 @@ import (
 type arguments struct {
 	limits [4]any  // texts, see LimitArgument
 	words  [6]any  // see CheckWords
-	cost   any     // of one event, a number
 	notes  [4]any  // texts, see NoteArgument
 	heeds  *[4]any // texts, see HeedArgument; nil: it is no ban
 }
 
 func newArguments(s *Spec) arguments {
 	var scratch [128]byte
-	a := arguments{cost: s.Weight}
+	var a arguments
 	for i := range a.limits {
 		a.limits[i] = string(s.appendArgument(scratch[:0], i&charges != 0, i&goesOn != 0, Alone, 0))
 	}
@@ -132,9 +131,6 @@ func (s *Spec) NoteArgument(asOne, more bool, among Among, headroom int) any {
 func (s *Spec) HeedArgument(strikes, more bool) any {
 	return s.arguments.heeds[argumentOf(strikes, more)]
 }
-
-// UnitArgument returns the Weight as an argument of a script: the cost of one event.
-func (s *Spec) UnitArgument() any { return s.arguments.cost }
 
 // appendArgument appends the text of LimitArgument.
 func (s *Spec) appendArgument(b []byte, charged, more bool, among Among, headroom int) []byte {

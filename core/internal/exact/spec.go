@@ -81,6 +81,9 @@ type Traits struct {
 	Counted bool
 	// Delayed says that the algorithm delays admitted requests: see [Spec.Delay].
 	Delayed bool
+	// UnitArgument is the Weight as an argument of a script: the cost of one event. It is made once, and of the type in
+	// which a client takes it.
+	UnitArgument any
 }
 
 // Spec is a limit in whole numbers, with all that follows from them. It never changes, and any
@@ -135,7 +138,7 @@ func NewSpec(p Params, identity *Spec) *Spec {
 		}
 	}
 	if s.problem == nil {
-		s.arguments, s.StateName = newArguments(s), s.stateName()
+		s.arguments, s.StateName, s.UnitArgument = newArguments(s), s.stateName(), s.Weight
 	}
 	return s
 }

@@ -47,11 +47,11 @@ func (r *Store) asksTogether(c *call.Call) bool {
 func (r *Store) decideLone(ctx context.Context, c *call.Call) error {
 	told, err := r.askOnce(ctx, c.Groups, c.Settled, 1)
 	if err == nil {
-		err = r.observe(c.Groups, told.Text, told.place)
+		err = script.Observe(c.Groups, told.Text, told.place, r.marked)
 	}
 	if errors.Is(err, script.ErrFurther) {
 		if told, err = r.askFurther(ctx, c.Groups, c.Settled, 1, told); err == nil {
-			err = r.observe(c.Groups, told.Text, told.place)
+			err = script.Observe(c.Groups, told.Text, told.place, r.marked)
 		}
 	}
 	c.Checks[0].Charged.At = told.At
@@ -92,7 +92,7 @@ func (r *Store) decideTimes(ctx context.Context, c *call.Call) error {
 	if err != nil {
 		return err
 	}
-	if err := r.observe(c.Groups, told.Text, 0); err != nil {
+	if err := script.Observe(c.Groups, told.Text, 0, r.marked); err != nil {
 		return err
 	}
 	group := c.Groups[0]
@@ -120,7 +120,7 @@ func (r *Store) decideInOrder(ctx context.Context, calls []*call.Call) (answered
 	for i, c := range calls {
 		group := c.Groups[0]
 		group[0].Costs = groups[0][0].Costs
-		if err := r.observe(c.Groups, told.Text, i); err != nil {
+		if err := script.Observe(c.Groups, told.Text, i, r.marked); err != nil {
 			return 0, err
 		}
 		setInstant(group, told.At)
@@ -160,7 +160,7 @@ func (r *Store) askServer(ctx context.Context, groups [][]call.Check, wantInstan
 	for _, group := range groups {
 		setInstant(group, told.At)
 	}
-	return r.observe(groups, told.Text, told.place)
+	return script.Observe(groups, told.Text, told.place, r.marked)
 }
 
 // toldReply is a reply to a group of equal calls, and the place of one call in that group.
@@ -225,7 +225,7 @@ func (r *Store) giveBackLater(s *server, c *requestCall, groups [][]call.Check, 
 		if c.Err != nil {
 			return
 		}
-		if err := r.observe(own, c.Answer.Text, c.Place); err != nil && !errors.Is(err, script.ErrFurther) { // that has charged nothing
+		if err := script.Observe(own, c.Answer.Text, c.Place, r.marked); err != nil && !errors.Is(err, script.ErrFurther) { // that has charged nothing
 			return
 		}
 		for _, group := range own {

@@ -22,7 +22,7 @@ func (a scriptReply) share(one run) error {
 	if one.does.Settles() {
 		text, refusal, refused = strings.Cut(text, "\n")
 	}
-	numbers := script.NewReader(text)
+	numbers := script.Reader{Rest: text}
 	for _, g := range groups {
 		g.Answer.Text = numbers.Cut(g.Request.Numbers)
 	}

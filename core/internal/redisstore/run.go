@@ -25,7 +25,7 @@ var mostKeys = [script.Tasks]int{
 
 // tooSlow reports whether a script run for a task has too many keys. Reservations for a time have two each.
 func tooSlow(does script.Task, groups []*requestGroup) bool {
-	if len(groups) == 1 || mostKeys[does] == 0 {
+	if mostKeys[does] == 0 {
 		return false
 	}
 	keys := 0
@@ -98,23 +98,22 @@ func newRun(does script.Task, of exact.Algorithm, within reach) run {
 
 // runOf returns the run of all requests of a batch, if one script suits each of them best. It makes nothing new.
 func runOf(does script.Task, groups []*requestGroup) (all run, ok bool) {
-	asked, first := does, groups[0].Request
+	first := groups[0].Request
 	if first.Plain && !first.Books && len(groups) == 1 {
 		return run{within: plain, does: plainTask[does], of: first.Of, groups: groups}, true
 	}
 	within := reachOf(does, first)
+	for _, g := range groups[1:] {
+		if q := g.Request; reachOf(does, q) != within || (within == plain || within == booked || within == one) && q.Of != first.Of {
+			return run{}, false
+		}
+	}
 	if within == general {
 		does = generalTask(does, groups)
 	}
 	all = newRun(does, first.Of, within)
 	all.groups = groups
-	for _, g := range groups {
-		q := g.Request
-		if reachOf(asked, q) != within || (within == plain || within == booked || within == one) && q.Of != first.Of {
-			return run{}, false
-		}
-	}
-	return all, !tooSlow(all.does, groups)
+	return all, len(groups) == 1 || !tooSlow(all.does, groups)
 }
 
 // runsOf splits a batch into runs: one for each script that its requests need or, unless they can be packed, one for each

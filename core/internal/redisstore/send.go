@@ -13,8 +13,17 @@ import (
 	"github.com/weir-go/ratelimit/core/internal/script"
 )
 
+// sender sends the batches of a lane to its server.
+type sender struct {
+	*Store
+
+	server *server
+	does   script.Task
+}
+
 // send sends a batch, as one script run if one script decides all of it, and else as a pipeline of several.
-func (r *Store) send(ctx *batch.Context, s *server, does script.Task, groups []*requestGroup) error {
+func (r sender) send(ctx *batch.Context, groups []*requestGroup) error {
+	s, does := r.server, r.does
 	s.sending.Add(1)
 	defer s.sending.Add(-1)
 	one, together := runOf(does, groups)

@@ -76,12 +76,12 @@ func (r *Store) newServer(client *redis.Client) *server {
 	}
 	checks, settlements := config, config
 	checks.MostInFlight = func() int { return s.connections() / 2 }
-	checks.Send = func(ctx *batch.Context, groups []*requestGroup) error { return r.send(ctx, s, script.Decide, groups) }
+	checks.Send = sender{r, s, script.Decide}.send
 	checks.Hash, checks.Same = (*script.Request).Hash, script.Same
 	if r.Batch != nil {
 		checks.Report = func(report batch.Report) { r.reportBatch(s, report) }
 	}
-	settlements.Send = func(ctx *batch.Context, groups []*requestGroup) error { return r.send(ctx, s, script.Settle, groups) }
+	settlements.Send = sender{r, s, script.Settle}.send
 	settlements.Outcome = outcomeOfSettlement
 	settlements.InFlight = inFlightSettlements
 	settlements.Gather = true

@@ -71,13 +71,15 @@ type Store struct {
 	givenBack  watchers
 	unpackable atomic.Bool // it has turned out that keys cannot share a script call
 	closed     atomic.Bool
-	ending     chan struct{}        // is closed with the store
-	lines      *func() *slog.Logger // which logs the lines of the client, see lines
+	ending     chan struct{}                  // is closed with the store
+	lines      *func() *slog.Logger           // which logs the lines of the client, see lines
+	marked     func(*call.Check, script.Mark) // reportMark
 }
 
 // New returns a store. It sends nothing.
 func New(config Config) *Store {
 	r := &Store{Config: config, topology: TopologyOf(config.Client), beside: make(chan struct{}, mostBeside), ending: make(chan struct{})}
+	r.marked = r.reportMark
 	if r.Patience == 0 {
 		r.Patience = queueBudgets * r.Budget
 	}
@@ -138,12 +140,6 @@ func unlessPanicked(ctx context.Context, do func(context.Context) error) (err er
 		}
 	}()
 	return do(ctx)
-}
-
-// observe sets the usage of the checks in groups from a reply. If a call was asked several times, it takes the one at a
-// place.
-func (r *Store) observe(groups [][]call.Check, text string, place int) error {
-	return script.Observe(groups, text, place, r.reportMark)
 }
 
 // reportMark reports a script's mark of a key.

@@ -13,7 +13,7 @@ func Again(groups [][]call.Check, text string) (again [][]call.Check, instant in
 	if strings.IndexByte(text, byte(Further)) < 0 {
 		return nil, 0
 	}
-	numbers := NewReader(text)
+	numbers := Reader{Rest: text}
 	for _, group := range groups {
 		missing := false
 		for i := range group {
@@ -33,7 +33,7 @@ func Again(groups [][]call.Check, text string) (again [][]call.Check, instant in
 
 // Splice returns the reply to a call after its last groups were asked again and have a reply of their own.
 func Splice(groups [][]call.Check, text string, again [][]call.Check, reply string) string {
-	old, own := NewReader(text), NewReader(reply)
+	old, own := Reader{Rest: text}, Reader{Rest: reply}
 	parts := make([]string, 0, len(groups))
 	for _, group := range groups {
 		numbers := 0

@@ -48,7 +48,7 @@ var ErrFurther = errors.New("the clock of redis is further away")
 // Observe sets the usages of the checks in groups from a reply. If a call was asked several times, it takes the one at a
 // place, from 0. marked is called with each check that has a marked key.
 func Observe(groups [][]call.Check, text string, place int, marked func(*call.Check, Mark)) (err error) {
-	numbers := Reader{rest: text}
+	numbers := Reader{Rest: text}
 	for _, group := range groups {
 		for i := range group {
 			c := &group[i]
@@ -94,7 +94,7 @@ func ObserveSettled(list []call.Correction, text string) error {
 		}
 		c.Lost, c.Begun, c.More = done == lost, done == begun, done == more
 		if c.Wanted && done != refused {
-			numbers := NewReader(strings.ReplaceAll(seen, ",", " "))
+			numbers := Reader{Rest: strings.ReplaceAll(seen, ",", " ")}
 			usage, _ := numbers.usage(c.Spec.Algorithm)
 			if _, ok := numbers.End(false); !ok {
 				return Garbled(word)
@@ -110,20 +110,19 @@ const marks = string(Replaced) + string(Renewed) + string(Reclaimed) + string(Fu
 
 // Reader reads the whole numbers in a reply, which spaces separate. A mark may follow a number.
 type Reader struct {
-	rest  string
+	// Rest is what was not read yet: at first the reply.
+	Rest string
+
 	wrong bool // there was something else, or nothing
 }
 
-// NewReader returns a Reader of a reply.
-func NewReader(text string) Reader { return Reader{rest: text} }
-
 func (r *Reader) next() (number int64, mark Mark) {
-	text, rest, _ := strings.Cut(r.rest, " ")
+	text, rest, _ := strings.Cut(r.Rest, " ")
 	if last := len(text) - 1; last >= 0 && strings.IndexByte(marks, text[last]) >= 0 {
 		text, mark = text[:last], Mark(text[last])
 	}
 	number, err := strconv.ParseInt(text, 10, 64)
-	r.rest, r.wrong = rest, r.wrong || err != nil || number < 0
+	r.Rest, r.wrong = rest, r.wrong || err != nil || number < 0
 	return number, mark
 }
 
@@ -142,26 +141,26 @@ func (r *Reader) End(instant bool) (at int64, ok bool) {
 	if instant {
 		at, _ = r.next()
 	}
-	return at, !r.wrong && r.rest == ""
+	return at, !r.wrong && r.Rest == ""
 }
 
 // Cut returns the text of the next numbers, unread but for where it begins.
 func (r *Reader) Cut(numbers int) string {
-	if r.rest == "" || r.rest[0] < '0' || r.rest[0] > '9' {
+	if r.Rest == "" || r.Rest[0] < '0' || r.Rest[0] > '9' {
 		r.wrong = true
 	}
 	end := -1
 	for range numbers {
-		space := strings.IndexByte(r.rest[end+1:], ' ')
+		space := strings.IndexByte(r.Rest[end+1:], ' ')
 		if space < 0 {
-			text := r.rest
-			r.rest = ""
+			text := r.Rest
+			r.Rest = ""
 			return text // the missing part shows when it is read
 		}
 		end += 1 + space
 	}
-	text := r.rest[:end]
-	r.rest = r.rest[end+1:]
+	text := r.Rest[:end]
+	r.Rest = r.Rest[end+1:]
 	return text
 }
 

@@ -23,7 +23,7 @@ func FuzzReply(f *testing.F) {
 	f.Add("  1", uint8(0), uint8(0), true)
 	f.Fuzz(func(t *testing.T, reply string, first, second uint8, instant bool) {
 		numbers := []int{1 + int(first%4), 1 + int(second%4)}
-		reader := NewReader(reply)
+		reader := Reader{Rest: reply}
 		shares := []string{reader.Cut(numbers[0]), reader.Cut(numbers[1])}
 		if _, ok := reader.End(instant); !ok {
 			return
@@ -49,7 +49,7 @@ func TestRepliesOfTheWrongLength(t *testing.T) {
 	for reply, ok := range map[string]bool{
 		"1 2 3": true, "1 2! 3": true, "1 2 3 4": false, "1 2 3 ": true, "1 2 3  ": false, "1": false, "": false, "x 2 3": false,
 	} {
-		reader := NewReader(reply)
+		reader := Reader{Rest: reply}
 		reader.Cut(1)
 		reader.Cut(2)
 		if _, got := reader.End(false); got != ok {

@@ -117,7 +117,7 @@ func (r *Request) SetChecks(groups [][]call.Check, times int, wantInstant bool, 
 			if c.Spec.Algorithm.Holds() && c.Charge { // each call has a holder of its own, and a token
 				r.Instant, r.alike = true, false
 			}
-			if c.Spec.Algorithm.Dated() && len(groups) > 1 { // one of the groups may have to be asked again
+			if len(groups) > 1 && c.Spec.Algorithm.Dated() { // one of the groups may have to be asked again
 				r.alike = false
 			}
 			if c.ReserveFor > 0 {
@@ -231,7 +231,7 @@ func costOf(c *call.Check) any {
 	case c.Costs != nil:
 		return listedCosts(c)
 	case c.Units == 1 && c.Cost == 1: // most are
-		return c.Spec.UnitArgument()
+		return c.Spec.UnitArgument
 	}
 	return weighed(c)
 }
@@ -294,7 +294,7 @@ func (r *Request) SetCorrections(list []call.Correction, clock func() int64, key
 		if c.Reserved {
 			r.close(c)
 		}
-		r.Releases = r.Releases && releases(c)
+		r.Releases = r.Releases && !r.Plain && releases(c)
 		r.involve(c.Spec.Algorithm)
 		r.Numbers++ // with the observation behind it, if that is wanted
 		r.checks++

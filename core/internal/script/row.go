@@ -34,26 +34,28 @@ type sameRequests struct {
 // Add adds the checks of a request that is asked times times.
 func (r *Rows) Add(q *Request, times int) {
 	times = max(times, q.Times)
-	if r.same.first != nil && times == r.same.times && sameWords(r.same.first, q) {
-		r.same.requests++
-		return
+	if r.same.first != nil {
+		if times == r.same.times && sameWords(r.same.first, q) {
+			r.same.requests++
+			return
+		}
+		r.endSame()
 	}
-	r.endSame()
-	if q.takesTurns() {
+	if len(q.Arguments) > wordsOfCheck && q.takesTurns() {
 		r.same = sameRequests{first: q, times: times, requests: 1}
 	} else {
 		r.addChecks(q, times)
 	}
 }
 
-// takesTurns reports whether the request has several checks with words that may stand for those of others.
+// takesTurns reports whether the checks of a request have words that may stand for those of others.
 func (r *Request) takesTurns() bool {
 	for i := 0; i < len(r.Arguments); i += wordsOfCheck {
 		if _, listed := r.Arguments[i+1].(string); listed || r.Arguments[i+2] != nil {
 			return false
 		}
 	}
-	return len(r.Arguments) > wordsOfCheck
+	return true
 }
 
 // sameWords reports whether the checks of a request have the words of another one's.
@@ -87,7 +89,9 @@ func (r *Rows) addChecks(q *Request, times int) {
 
 // End returns all words.
 func (r *Rows) End() []any {
-	r.endSame()
+	if r.same.first != nil {
+		r.endSame()
+	}
 	r.endRow()
 	return r.Words
 }
@@ -96,10 +100,8 @@ func (r *Rows) End() []any {
 func (r *Rows) endSame() {
 	s := r.same
 	r.same = sameRequests{}
-	if s.requests <= 1 {
-		if s.first != nil {
-			r.addChecks(s.first, s.times)
-		}
+	if s.requests == 1 {
+		r.addChecks(s.first, s.times)
 		return
 	}
 	r.endRow()

@@ -1,4 +1,4 @@
-// Package wait has the calls of a process that wait, the places that it holds, and its work in the background.
+// Package wait has the calls of a process that wait, and the places that it holds.
 //
 // [Queues] hold waiters until their requests are granted, first come, first served. Each key has a queue of its own, with
 // a worker that asks for as many waiters at once as it can. Between two answers it rests until the instant at which the
@@ -22,8 +22,5 @@
 // monotonic one. It stands still while the machine sleeps, and a goroutine that does not run cannot be told anything: a
 // resource that must never see two holders has to check a token that grows with every grant.
 //
-// [Work] is done in the background, many items in one go. Items that were certainly not done are tried again for a while,
-// and given up after that.
-//
-// The package knows no store and makes no calls: the functions of each Config, and those of a Work, do.
+// The package knows no store and makes no calls: the functions of each Config do.
 package wait

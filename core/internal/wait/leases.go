@@ -53,7 +53,7 @@ func NewLeases(config LeasesConfig) *Leases {
 	if config.Renew == nil || config.Most < 1 || config.InFlight < 1 {
 		panic("lease: Renew, Most and InFlight are needed")
 	}
-	ctx, cancel := context.WithCancel(context.Background()) //nolint:gosec // Close calls it
+	ctx, cancel := context.WithCancel(context.Background())
 	l := &Leases{LeasesConfig: config, epoch: time.Now(), random: rand.Float64, closes: ctx, close: cancel, alarm: never}
 	l.fresh.of, l.renewals.of, l.deadlines.of = renewal, renewal, deadline
 	return l

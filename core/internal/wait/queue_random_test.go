@@ -233,7 +233,7 @@ func anyWaiters(t *rapid.T) {
 		p.check(t, b, i)
 		if p.err == nil {
 			held += p.cost
-			grant := p.grant.(*unit) //nolint:forcetypeassert // a bucket grants nothing else
+			grant := p.grant.(*unit)
 			if grant.cost != p.cost || grant.taken {
 				t.Errorf("waiter %d has %+v, and wanted %d", i, grant, p.cost)
 			}

@@ -1,4 +1,4 @@
-package wait
+package core
 
 import (
 	"errors"
@@ -8,12 +8,22 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/weir-go/ratelimit/core/internal/call"
 )
 
-var (
-	errDown   = errors.New("down")
-	errClosed = errors.New("closed")
-)
+var errDown = errors.New("down")
+
+// numbered returns settlements with a number each, which is their only cost.
+func numbered(numbers ...int) []laterSettlement {
+	list := make([]laterSettlement, len(numbers))
+	for i, n := range numbers {
+		list[i].costs = []int{n}
+	}
+	return list
+}
+
+func numberOf(one laterSettlement) int { return one.costs[0] }
 
 // What certainly was not done is tried again until it is done, until its time is up, or until it is of no
 // use. Nothing else is tried again.
@@ -26,16 +36,16 @@ func TestWorkInTheBackgroundIsTriedAgain(t *testing.T) {
 		lost  int
 	}{
 		"at once":                    {nil, 0, true, 1, 0},
-		"a while":                    {errDown, LongestWork / 2, true, 11, 0},
+		"a while":                    {errDown, longestWork / 2, true, 11, 0},
 		"for too long":               {errDown, time.Hour, true, 22, 3},
 		"when it may have been done": {errDown, time.Hour, false, 1, 3},
-		"for ever":                   {errClosed, time.Hour, true, 1, 3},
+		"for ever":                   {call.ErrClosed, time.Hour, true, 1, 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				start, tries, lost, done := time.Now(), 0, 0, []int(nil)
-				w := Work[int]{
-					Do: func(items []Item[int]) ([]Item[int], int, error) {
+				w := work{
+					settle: func(items []laterSettlement) ([]laterSettlement, int, error) {
 						tries++
 						if c.err != nil && time.Since(start) < c.fails {
 							if c.left {
@@ -44,17 +54,16 @@ func TestWorkInTheBackgroundIsTriedAgain(t *testing.T) {
 							return nil, len(items), c.err
 						}
 						for _, one := range items {
-							done = append(done, one.Value)
+							done = append(done, numberOf(one))
 						}
 						return nil, 0, nil
 					},
-					Final: func(err error) bool { return errors.Is(err, errClosed) },
-					Lost:  func(certain, unknown int, _ error) { lost += certain + unknown },
+					lost: func(certain, unknown int, _ error) { lost += certain + unknown },
 				}
-				w.Add()
-				w.Add(1, 2, 3)
-				time.Sleep(2 * LongestWork)
-				w.Drain()
+				w.add()
+				w.add(numbered(1, 2, 3)...)
+				time.Sleep(2 * longestWork)
+				w.drain()
 				want := "[1 2 3]"
 				if c.lost > 0 {
 					want = "[]"
@@ -67,9 +76,9 @@ func TestWorkInTheBackgroundIsTriedAgain(t *testing.T) {
 	}
 }
 
-// newWork returns work of which nothing is final.
-func newWork(do func(items []Item[int]) ([]Item[int], int, error), lost func(lost, unknown int, err error)) *Work[int] {
-	return &Work[int]{Do: do, Final: func(err error) bool { return errors.Is(err, errClosed) }, Lost: lost}
+// newWork returns work that settles as a test wants it.
+func newWork(do func(items []laterSettlement) ([]laterSettlement, int, error), lost func(lost, unknown int, err error)) *work {
+	return &work{settle: do, lost: lost}
 }
 
 // What is added together is done in one go, in its order, and what does not fit into one in several.
@@ -77,17 +86,18 @@ func TestWorkInTheBackgroundIsDoneInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		done := make(map[int]bool)
-		w := newWork(func(items []Item[int]) ([]Item[int], int, error) {
+		w := newWork(func(items []laterSettlement) ([]laterSettlement, int, error) {
 			mu.Lock()
 			defer mu.Unlock()
-			if len(items) > MostAtOnce {
-				t.Errorf("%d are done in one go, want %d at most", len(items), MostAtOnce)
+			if len(items) > mostAtOnce {
+				t.Errorf("%d are done in one go, want %d at most", len(items), mostAtOnce)
 			}
 			for i, one := range items {
-				if one.Value%10 > 0 && (i == 0 || items[i-1].Value != one.Value-1) {
-					t.Errorf("%d is not done behind the one before", one.Value)
+				n := numberOf(one)
+				if n%10 > 0 && (i == 0 || numberOf(items[i-1]) != n-1) {
+					t.Errorf("%d is not done behind the one before", n)
 				}
-				done[one.Value] = true
+				done[n] = true
 			}
 			return nil, 0, nil
 		}, nil)
@@ -97,25 +107,25 @@ func TestWorkInTheBackgroundIsDoneInOrder(t *testing.T) {
 			for n := range 10 {
 				list = append(list, 10*i+n)
 			}
-			if !w.Add(list...) {
+			if !w.add(numbered(list...)...) {
 				t.Fatal("there is no room")
 			}
 		}
-		w.Drain()
+		w.drain()
 		if len(done) != 10*lists {
 			t.Errorf("%d are done, want %d", len(done), 10*lists)
 		}
 		var all []int
-		w.Do = func(items []Item[int]) ([]Item[int], int, error) {
+		w.settle = func(items []laterSettlement) ([]laterSettlement, int, error) {
 			mu.Lock()
 			defer mu.Unlock()
 			all = append(all, len(items))
 			return nil, 0, nil
 		}
-		w.Add(make([]int, 2*MostAtOnce+1)...)
-		w.Drain()
+		w.add(make([]laterSettlement, 2*mostAtOnce+1)...)
+		w.drain()
 		slices.Sort(all)
-		if !slices.Equal(all, []int{1, MostAtOnce, MostAtOnce}) {
+		if !slices.Equal(all, []int{1, mostAtOnce, mostAtOnce}) {
 			t.Errorf("goes of %v, want that they are as large as may be", all)
 		}
 	})
@@ -124,17 +134,17 @@ func TestWorkInTheBackgroundIsDoneInOrder(t *testing.T) {
 // Goes are carried out at once while there is enough for them, so that a distant store does not hold them up.
 func TestWorkInTheBackgroundIsDoneAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const trip, goes = 40 * time.Millisecond, 4 * GoesAtOnce
+		const trip, goes = 40 * time.Millisecond, 4 * goesAtOnce
 		began := time.Now()
-		w := newWork(func([]Item[int]) ([]Item[int], int, error) {
+		w := newWork(func([]laterSettlement) ([]laterSettlement, int, error) {
 			time.Sleep(trip)
 			return nil, 0, nil
 		}, nil)
-		for i := range goes * MostAtOnce {
-			w.Add(i)
+		for i := range goes * mostAtOnce {
+			w.add(numbered(i)...)
 		}
-		w.Drain()
-		if took, most := time.Since(began), (goes/GoesAtOnce+2)*trip; took > most {
+		w.drain()
+		if took, most := time.Since(began), (goes/goesAtOnce+2)*trip; took > most {
 			t.Errorf("%d goes took %v, want %v at most", goes, took, most)
 		}
 	})
@@ -144,10 +154,10 @@ func TestWorkInTheBackgroundIsDoneAtOnce(t *testing.T) {
 // other tries.
 func TestWorkInTheBackgroundThatWasNeverTriedIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		start, down := time.Now(), 3*LongestWork
+		start, down := time.Now(), 3*longestWork
 		var mu sync.Mutex
 		atOnce, most, done, given := 0, 0, 0, 0
-		w := newWork(func(items []Item[int]) ([]Item[int], int, error) {
+		w := newWork(func(items []laterSettlement) ([]laterSettlement, int, error) {
 			mu.Lock()
 			atOnce++
 			most = max(most, atOnce)
@@ -167,23 +177,23 @@ func TestWorkInTheBackgroundThatWasNeverTriedIsKept(t *testing.T) {
 			}
 			given += lost
 		})
-		const all = 100 * MostAtOnce
+		const all = 100 * mostAtOnce
 		for i := range all {
-			w.Add(i)
+			w.add(numbered(i)...)
 		}
-		time.Sleep(2*LongestWork - WorkPause)
+		time.Sleep(2*longestWork - workPause)
 		synctest.Wait()
 		mu.Lock()
 		most = 0
 		mu.Unlock()
-		time.Sleep(LongestWork)
+		time.Sleep(longestWork)
 		synctest.Wait()
 		if most != 1 {
 			t.Errorf("%d goes try at once in an outage, want 1", most)
 		}
-		time.Sleep(5 * LongestWork)
-		w.Drain()
-		if most := (1 + GoesAtOnce) * MostAtOnce; given == 0 || given > most || done+given != all {
+		time.Sleep(5 * longestWork)
+		w.drain()
+		if most := (1 + goesAtOnce) * mostAtOnce; given == 0 || given > most || done+given != all {
 			t.Errorf("%d are given up and %d done of %d, want at most %d that were tried for their time", given, done, all, most)
 		}
 	})
@@ -194,7 +204,7 @@ func TestWorkInTheBackgroundIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		down, lost := true, 0
-		w := newWork(func(items []Item[int]) ([]Item[int], int, error) {
+		w := newWork(func(items []laterSettlement) ([]laterSettlement, int, error) {
 			mu.Lock()
 			defer mu.Unlock()
 			if down {
@@ -206,29 +216,29 @@ func TestWorkInTheBackgroundIsBounded(t *testing.T) {
 			defer mu.Unlock()
 			lost += n
 		})
-		w.Add(0)
+		w.add(numbered(0)...)
 		synctest.Wait() // it fails
-		for i := range WorkRoom - 1 {
-			if !w.Add(i) {
+		for i := range workRoom - 1 {
+			if !w.add(numbered(i)...) {
 				t.Fatalf("there is no room for %d", i)
 			}
 		}
-		if w.Add(1) {
+		if w.add(numbered(1)...) {
 			t.Error("there is room for one more")
 		}
-		w.Drain()
+		w.drain()
 		synctest.Wait()
 		mu.Lock()
-		if lost != WorkRoom {
-			t.Errorf("%d are lost, want all %d", lost, WorkRoom)
+		if lost != workRoom {
+			t.Errorf("%d are lost, want all %d", lost, workRoom)
 		}
 		down = false
 		mu.Unlock()
-		time.Sleep(WorkPause)
-		if !w.Add(1) {
+		time.Sleep(workPause)
+		if !w.add(numbered(1)...) {
 			t.Error("there is no room again")
 		}
-		w.Drain()
-		time.Sleep(WorkPause)
+		w.drain()
+		time.Sleep(workPause)
 	})
 }
