@@ -130,10 +130,6 @@ func (l *Limiter) Forgive(ctx context.Context, key string, ban Ban) (Decision, e
 	return l.settleOne(ctx, Settlement{Check: checkOf(key, ban.Limit(), all)}, all)
 }
 
-// Forgive is the number of strikes by which a policy of package guard forgives all that a key has. Programs without a
-// policy call [Limiter.Forgive].
-const Forgive = -1_000_000
-
 // Ban bans a key by hand from now on for a time, in place of a ban that is in force. The reason is for readers of the
 // list of bans: at most 200 bytes. The next ban by strikes is not longer for it.
 //

@@ -128,7 +128,7 @@ func TestCluster(t *testing.T) {
 	})
 
 	t.Run("keeps the laws", func(t *testing.T) {
-		fewer(t, 6, func(t *testing.T, now func() time.Time) core.Store {
+		fewer(t, 15, func(t *testing.T, now func() time.Time) core.Store {
 			return core.NewRedis(redis.UniversalClient(client),
 				core.WithClock(now), core.WithPrefix(redistest.Prefix(t)), core.WithBudget(time.Minute))
 		})

@@ -83,8 +83,10 @@ func (c *Call) takeInside() *inside {
 		own.Key, own.Spec, own.Units, own.Undelayed, own.Condition = check.Key, check.spec(), check.Units(), check.Undelayed, check.Mode == Condition
 		own.OnDenial = check.Mode == OnDenial
 		own.Headroom, own.Or, own.Settled = check.Headroom, check.Or, made.Settled
-		if check.ReserveFor > 0 || !own.Spec.Counted {
-			made.setHolder(own, check)
+		if _, places := check.Limit.(Places); places {
+			own.Holder = made.sameHolder()
+		} else if check.ReserveFor > 0 && check.reserves() {
+			own.Holder, own.ReserveFor = made.sameHolder(), check.ReserveFor.Microseconds()
 		}
 		if c.waiters != nil {
 			own.Waiter = c.waiters[i]
@@ -96,18 +98,12 @@ func (c *Call) takeInside() *inside {
 	return made
 }
 
-// setHolder sets the holder of places, or of a charge that is given back by itself.
-func (made *inside) setHolder(own *call.Check, check *Check) {
-	if check.reserves() {
-		own.ReserveFor = check.ReserveFor.Microseconds()
-	}
-	if own.ReserveFor == 0 && !own.Spec.Algorithm.Holds() {
-		return
-	}
+// sameHolder returns the holder of all places of the call, and of its charges that are given back by themselves.
+func (made *inside) sameHolder() exact.Holder {
 	if made.holder == (exact.Holder{}) {
 		made.holder = call.NewHolder()
 	}
-	own.Holder = made.holder
+	return made.holder
 }
 
 // write writes the answers to a call that has been decided.
@@ -145,7 +141,7 @@ func (c *Call) write(decided *call.Call) {
 // store has not answered.
 func (c *Call) writeHolders(asked *call.Call) {
 	for i := range asked.Checks {
-		if own := &asked.Checks[i]; c.Receipts != nil && own.Units > 0 && !own.Condition && own.Spec.Algorithm.Holds() {
+		if own := &asked.Checks[i]; c.Receipts != nil {
 			c.Receipts[own.Index] = Receipt(own.Receipt())
 		}
 	}
@@ -166,12 +162,29 @@ var correctionLists = sync.Pool{New: func() any { return new(call.Corrections) }
 // settled returns the inner form of a settlement.
 func (s *Settlement) settled() call.Settled {
 	at := &s.Receipt
-	return call.Settled{
-		Key: s.Check.Key, Spec: s.Check.spec(), Units: s.Check.Units(), Looks: s.Check.Mode == Look, Strikes: s.Check.asksBan(),
-		Reserved: s.reserved(), Cost: s.Cost,
-		At: exact.Charge{At: at.At, Used: at.Note[0], Order: at.Note[1]}, Holder: exact.Holder{at.Note[2], at.Note[3]},
-		Raise: s.Raise, Renew: s.Renew, BanFor: s.BanFor, Reason: s.Reason, Wanted: s.Decision != nil,
+	own := call.Settled{
+		Key: s.Check.Key, Spec: s.Check.spec(), Units: s.Check.Units(), Cost: s.Cost, Wanted: s.Decision != nil,
+		Raise: s.Raise, BanFor: s.BanFor, Reason: s.Reason,
 	}
+	switch s.Check.Limit.(type) {
+	case Places: // all of them are given back, at any cost
+		own.Cost, own.Holder, own.Renew = 0, exact.Holder{at.Note[2], at.Note[3]}, s.Renew
+	case Bans:
+		if s.Check.Mode != Charge { // the cost is the strikes to be made
+			own.Units = 0
+		}
+	default:
+		if s.Check.Mode != Look { // else it has opened no window
+			own.At = exact.Charge{At: at.At, Used: at.Note[0], Order: at.Note[1]}
+		}
+		if own.Reserved = s.reserved(); own.Reserved {
+			own.Holder = exact.Holder{at.Note[2], at.Note[3]}
+		}
+		if s.Raise {
+			own.Units = 0
+		}
+	}
+	return own
 }
 
 // reserved reports whether the charge is given back by itself unless it is settled.

@@ -88,6 +88,7 @@ func denialChecks(list []denials.Check, checks []Check) []denials.Check {
 		c, own := &checks[i], &list[i]
 		own.Key, own.Spec, own.Units, own.Headroom = c.Key, c.spec(), c.Units(), c.Headroom
 		own.Condition, own.OnDenial, own.Or, own.Reserves = c.Mode == Condition, c.Mode == OnDenial, c.Or, c.reserves()
+		_, own.OfBan = c.Limit.(Bans)
 	}
 	return list
 }

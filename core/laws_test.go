@@ -18,7 +18,8 @@ import (
 
 func TestMemoryKeepsTheLaws(t *testing.T) { storetest.Run(t, newMemory) }
 
-func TestRedisKeepsTheLaws(t *testing.T) { storetest.Run(t, newRedis(t)) }
+// An example takes a hundred times as long as in memory.
+func TestRedisKeepsTheLaws(t *testing.T) { fewer(t, 2, newRedis(t)) }
 
 // fewer checks the laws of a store on a part of the random examples. It is for stores that
 // decide as another does which is checked on all of them, and differ in what is around that. A test that
@@ -32,15 +33,15 @@ func fewer(t *testing.T, part int, newStore storetest.Factory) {
 		t.Fatal(err)
 	}
 	_ = flag.Set("rapid.checks", strconv.Itoa(max(1, number/part)))
-	defer func() { _ = flag.Set("rapid.checks", all) }()
-	t.Run("on fewer examples", func(t *testing.T) { storetest.Run(t, newStore) })
+	t.Cleanup(func() { _ = flag.Set("rapid.checks", all) }) // when the laws have been checked, which run in parallel
+	storetest.Run(t, newStore)
 }
 
 // The laws hold for calls that share batches with those of others.
 func TestRedisKeepsTheLawsInCompany(t *testing.T) {
 	asked, batches := &atomic.Int64{}, &atomic.Int64{}
 	trace := core.WithTrace(core.Trace{Batch: func(core.Batch) { batches.Add(1) }})
-	fewer(t, 12, inCompany(newRedis(t, core.WithInFlight(1), trace), asked))
+	fewer(t, 30, inCompany(newRedis(t, core.WithInFlight(1), trace), asked))
 	if batches.Load() > asked.Load()*3/4 {
 		t.Errorf("%d calls took %d batches: few calls have shared one", asked.Load(), batches.Load())
 	}
@@ -50,7 +51,7 @@ func TestRedisKeepsTheLawsInCompany(t *testing.T) {
 func TestDenialCacheKeepsTheLaws(t *testing.T) {
 	var repeated atomic.Int64
 	t.Run("memory", func(t *testing.T) {
-		storetest.Run(t, func(t *testing.T, now func() time.Time) core.Store {
+		fewer(t, 2, func(t *testing.T, now func() time.Time) core.Store {
 			trace := core.WithTrace(core.Trace{Repeated: func() { repeated.Add(1) }})
 			return denialcache.New(newMemory(t, now), 1000, core.WithClock(now), trace)
 		})

@@ -83,7 +83,7 @@ func TestLeaseWithoutToleranceKeepsTheLaws(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			fewer(t, 12, func(t *testing.T, now func() time.Time) core.Store {
+			fewer(t, 30, func(t *testing.T, now func() time.Time) core.Store {
 				return core.Lease(newStore(t, now), core.Tolerance{})
 			})
 		})

@@ -15,7 +15,7 @@ func TestMiniredisKeepsTheLaws(t *testing.T) {
 	server := miniredis.RunT(t)
 	client := redis.NewClient(&redis.Options{Addr: server.Addr(), MaxRetries: -1, ContextTimeoutEnabled: true, Dialer: core.Dialer(nil)})
 	t.Cleanup(func() { _ = client.Close() })
-	fewer(t, 15, func(t *testing.T, now func() time.Time) core.Store {
+	fewer(t, 30, func(t *testing.T, now func() time.Time) core.Store {
 		t.Helper()
 		return core.NewRedis(client, core.WithClock(now), core.WithPrefix(t.Name()), core.WithBudget(time.Minute))
 	})

@@ -73,17 +73,14 @@ func validateMany(checks []Check) (err error) {
 
 // plain reports whether a check is certainly valid, as most checks are: it charges a key some units of a valid limit.
 func (c *Check) plain() bool {
-	if _, ban := c.Limit.(Bans); ban || c.Limit == nil {
-		return false
-	}
-	return c.Key != "" && c.Cost >= 0 && c.Mode == Charge && c.Undelayed|c.Headroom == 0 && c.ReserveFor == 0 && !c.Or &&
+	return c.Limit != nil && c.Key != "" && c.Cost >= 0 && c.Mode == Charge && c.Undelayed|c.Headroom == 0 && c.ReserveFor == 0 && !c.Or &&
 		c.Limit.known().Problem() == nil
 }
 
 // validateOne returns the reason why the check at a place makes no sense by itself.
 func validateOne(checks []Check, place int) error {
 	c := &checks[place]
-	limit, either := specOf(c.Limit), isEither(checks, place)
+	limit := specOf(c.Limit)
 	switch {
 	case c.Key == "":
 		return invalid("core: the key is empty")
@@ -107,15 +104,21 @@ func validateOne(checks []Check, place int) error {
 	if err := c.validateReserveFor(); err != nil {
 		return err
 	}
-	switch algorithm := limit.Algorithm; {
-	case c.Undelayed > 0 && !algorithm.Delays():
+	if c.Undelayed > 0 && !limit.Delayed {
 		return invalid("core: %d undelayed units of %s: only a Shaping limit delays, so leave Undelayed out or use core.Shaping", c.Undelayed, c.Limit)
-	case c.Mode == OnDenial && !algorithm.Bans():
+	}
+	if _, bans := c.Limit.(Bans); !bans && c.Mode == OnDenial {
 		return invalid("core: the check's mode is OnDenial, and %s is no ban", c.Limit)
-	case either && algorithm.Bans():
-		return invalid("core: check %d is an alternative, and %s is a ban, which counts in any case", place, c.Limit)
-	case c.Headroom > 0 && algorithm.Bans():
+	} else if bans && c.Headroom > 0 {
 		return invalid("core: a headroom of %d strikes: a ban has none", c.Headroom)
+	}
+	if !c.Or {
+		return nil
+	}
+	for either := place - 1; either <= place; either++ {
+		if _, bans := checks[either].Limit.(Bans); bans {
+			return invalid("core: check %d is an alternative, and %s is a ban, which counts in any case", either, checks[either].Limit)
+		}
 	}
 	return nil
 }
@@ -128,19 +131,14 @@ const (
 
 // validateReserveFor returns the reason why the ReserveFor of a check makes no sense, or nil.
 func (c *Check) validateReserveFor() error {
-	const reserves = "core: a check reserves for %v "
-	switch algorithm := c.Limit.known().Algorithm; {
-	case c.ReserveFor == 0:
-	case c.ReserveFor < shortestReserved || c.ReserveFor > longestReserved:
+	if c.ReserveFor == 0 {
+		return nil
+	}
+	if c.ReserveFor < shortestReserved || c.ReserveFor > longestReserved {
 		return invalid("core: a check reserves for %v, want from %v to %v", c.ReserveFor, shortestReserved, longestReserved)
-	case algorithm.Holds():
-		return invalid(reserves+"under %s, which has a lease: leave ReserveFor out", c.ReserveFor, c.Limit)
-	case algorithm.Bans():
-		return invalid(reserves+"under %s, which is a ban: leave ReserveFor out", c.ReserveFor, c.Limit)
-	case algorithm.Delays():
-		return invalid(reserves+"under %s, which hands turns on: leave ReserveFor out", c.ReserveFor, c.Limit)
-	case algorithm.Dated():
-		return invalid(reserves+"under %s, which has windows of a calendar: leave ReserveFor out", c.ReserveFor, c.Limit)
+	}
+	if reason := c.Limit.known().Algorithm.Unreserved(); reason != "" {
+		return invalid("core: a check reserves for %v under %s, which %s: leave ReserveFor out", c.ReserveFor, c.Limit, reason)
 	}
 	return nil
 }
@@ -149,12 +147,13 @@ func (c *Check) validateReserveFor() error {
 func validateTogether(checks []Check, earlier, place int) error {
 	d, c := &checks[earlier], &checks[place]
 	limit, other := c.Limit.known(), d.Limit.known()
+	_, bans := c.Limit.(Bans)
 	switch {
 	case limit.Units != other.Units || limit.Calendar != other.Calendar:
 		return invalid("core: checks %d and %d ask the same key about one named limit with different numbers: %s and %s", earlier, place, d.Limit, c.Limit)
 	case c.ReserveFor != d.ReserveFor && c.Mode == Charge && d.Mode == Charge:
 		return invalid("core: checks %d and %d ask the same key about %s, and reserve for %v and %v", earlier, place, c.Limit, d.ReserveFor, c.ReserveFor)
-	case limit.Algorithm.Bans() && c.Mode != d.Mode && c.Mode != Look && d.Mode != Look:
+	case bans && c.Mode != d.Mode && c.Mode != Look && d.Mode != Look:
 		return invalid("core: checks %d and %d ask the same key about %s with the modes %s and %s", earlier, place, c.Limit, d.Mode, c.Mode)
 	case isEither(checks, earlier) || isEither(checks, place):
 		if c.Mode == Charge && d.Mode == Charge {

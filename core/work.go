@@ -37,7 +37,7 @@ type work struct {
 	goes     int           // that are being done
 	paused   bool          // the latest go has failed: the next one waits
 	failed   bool          // so there is one at a time, until one succeeds
-	drained  bool          // there is no time left for those that are being tried
+	drained  bool          // there is no time left for the items that are being tried
 	finished chan struct{} // closed when there is nothing left; nil: drain does not wait
 }
 

@@ -107,14 +107,13 @@ func ExamplePolicy_ban() {
 		ratelimit.Policy{Ban: ratelimit.BanPolicy{
 			Ban: guessing,
 			Strike: func(_ *http.Request, served ratelimit.Served) int {
-				switch served.Status {
-				case http.StatusUnauthorized:
+				if served.Status == http.StatusUnauthorized {
 					return 1
-				case http.StatusOK:
-					return core.Forgive // a login that succeeds clears the strikes of this user from this address
 				}
 				return 0
 			},
+			// A login that succeeds clears the strikes of this user from this address.
+			Forgive: func(_ *http.Request, served ratelimit.Served) bool { return served.Status == http.StatusOK },
 		}, By: addressAndUser},
 	)
 	router := echo.New()

@@ -9,8 +9,8 @@ import (
 // BanPolicy keeps a key out that has had too many strikes. A request whose key is banned is denied with 403, whatever the other
 // policies say, and charges nothing. All policies of the request and its bans are asked in one call.
 //
-// Strike, StrikeOnDenial and [Policy].Cost say which requests are strikes. A policy with none of them only heeds the bans of
-// others. [Policy].By is needed: a ban by the TCP peer bans your own proxy if there is one, so [keyfuncs.RemoteIP] has to
+// Strike, StrikeOnDenial and [Policy].Cost say which requests are strikes, and Forgive which ones forgive them. A policy with none
+// of these only heeds the bans of others. [Policy].By is needed: a ban by the TCP peer bans your own proxy if there is one, so [keyfuncs.RemoteIP] has to
 // be written if that is meant. A peer of a private network is never struck or banned by its own address, nor is an address inside
 // the prefixes that [keyfuncs.IP] trusts, alone or joined with the route, the method or the host. Options.Logger is warned
 // once of each. A request without a key of the kind is neither.
@@ -22,30 +22,35 @@ type BanPolicy struct {
 	// of [New]. Whoever uses the same name for a Ban shares it: see [core.Ban].
 	Ban core.Ban
 
-	// Strike says, when a request has been served, how many strikes it was: a 401, say. Less than 0 forgives as many
-	// of the key's latest strikes, and [core.Forgive] all of them: a login of this user that succeeds. Like [SettlePolicy].Cost, it is called
-	// once for each request that was let through. What it returns is carried out with what other policies settle.
+	// Strike says, when a request has been served, how many strikes it was: one for a 401, say. Less than 0 counts as 0. Like
+	// [SettlePolicy].Cost, it is called once for each request that was let through. The strikes are made in the call that settles the other policies.
 	//
 	// A strike is made when the answer is known. Requests that are in progress at the same time know nothing of each other's, however
 	// many they are. So give the same middleware a [core.Concurrent] limit with the same By: with n places, no more than the
 	// strikes and n are served before the ban begins. The strike is made together with the place being given back.
 	//
 	//	guard.Policy{Limit: core.Concurrent(2, 30*time.Second), By: addressAndUser},
-	//	guard.Policy{By: addressAndUser, Ban: guard.BanPolicy{Ban: guessing, Strike: func(_ *http.Request, s guard.Served) int {
-	//		switch s.Status {
-	//		case http.StatusUnauthorized:
-	//			return 1
-	//		case http.StatusOK:
-	//			return core.Forgive
-	//		}
-	//		return 0
-	//	}}},
-	//
-	// Forgive in a ban by address and user alone, and around the login alone, where a 200 means that the password was right. In a
-	// ban by address, whoever has an account of their own could clear their strikes for guessing at other accounts.
+	//	guard.Policy{By: addressAndUser, Ban: guard.BanPolicy{
+	//		Ban: guessing,
+	//		Strike: func(_ *http.Request, s guard.Served) int {
+	//			if s.Status == http.StatusUnauthorized {
+	//				return 1
+	//			}
+	//			return 0
+	//		},
+	//		Forgive: func(_ *http.Request, s guard.Served) bool { return s.Status == http.StatusOK },
+	//	}},
 	//
 	// The strikes of a Shadow ban nobody.
 	Strike func(*http.Request, Served) int
+
+	// Forgive says, when a request has been served that was no strike, whether it clears the strikes of the key: a login of this
+	// user that succeeds. It ends no ban. If the client has gone ([Served].ClientGone), Forgive is not called, and the request forgives
+	// nothing. The default forgives nothing.
+	//
+	// Forgive in a ban by address and user alone, and around the login alone, where a 200 means that the password was right. In a
+	// ban by address, an attacker with an account could clear the strikes for guesses at other accounts.
+	Forgive func(*http.Request, Served) bool
 
 	// StrikeOnDenial makes each denial of the request by another policy of this middleware a strike, in the same
 	// round trip. A Shadow, a list and another ban deny nothing in this sense.

@@ -8,7 +8,6 @@ import (
 
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/guard/internal/checks"
-	"github.com/weir-go/ratelimit/internal/algorithm"
 	"github.com/weir-go/ratelimit/internal/alternatives"
 	"github.com/weir-go/ratelimit/keyfuncs"
 )
@@ -46,7 +45,7 @@ func (g *generation) call(r *http.Request, rc *requestContext) (call, error) {
 		for i := 0; i < len(g.policies); i = alternatives.End(g.policies, i, (*Policy).isOr) {
 			p, end := &g.policies[i], alternatives.End(g.policies, i, (*Policy).isOr)
 			// The places beside a ban bound the guesses in flight. LimitFor may pick some: that is seen below.
-			if p.Shadow != shadow || exempt && !p.bans() && (!strikes || !algorithm.Holds(p.Limit) && (p.LimitFor == nil || end-i > 1)) {
+			if p.Shadow != shadow || exempt && !p.bans() && (!strikes || !p.kind.Places && (p.LimitFor == nil || end-i > 1)) {
 				continue
 			}
 			if chooses = chooses || end-i > 1; end-i > 1 {
@@ -68,12 +67,13 @@ func (g *generation) call(r *http.Request, rc *requestContext) (call, error) {
 			if p.bans() && (g.placement.NeverBanned(r, check.Key, rc.ownProxy.Told(), g.names[i]) || check.Key == "") {
 				continue
 			}
-			if exempt && !p.bans() && !algorithm.Holds(check.Limit) { // LimitFor has picked a rate
+			t := g.terms(i, &check)
+			if exempt && !t.Bans && !t.Places { // LimitFor has picked a rate
 				continue
 			}
-			if check.Limit != core.Unlimited && !rc.chargedOutside(p, &check) {
-				c.Add(check, g.terms(i, &check), settling)
-				c.MaxWait.Heed(p.Queue.MaxWait, &check)
+			if check.Limit != core.Unlimited && !rc.chargedOutside(p, &check, t.Kind) {
+				c.Add(check, t, settling)
+				c.MaxWait.Heed(p.Queue.MaxWait, &check, t.Kind)
 			}
 		}
 	}
@@ -106,14 +106,15 @@ func (g *generation) addAlternatives(c *call, r *http.Request, rc *requestContex
 			own.Append(check, g.terms(i, &check))
 			break
 		}
-		if rc.chargedOutside(p, &check) {
+		t := g.terms(i, &check)
+		if rc.chargedOutside(p, &check, t.Kind) {
 			return 0, nil
 		}
 		if own.Find(&check) >= 0 { // it is the same as an earlier one
 			continue
 		}
-		own.Append(check, g.terms(i, &check))
-		own.MaxWait.Heed(p.Queue.MaxWait, &check)
+		own.Append(check, t)
+		own.MaxWait.Heed(p.Queue.MaxWait, &check, t.Kind)
 	}
 	c.MaxWait = own.MaxWait
 	c.AddAlternatives(own, settling)
@@ -123,12 +124,12 @@ func (g *generation) addAlternatives(c *call, r *http.Request, rc *requestContex
 // terms returns the terms of a policy's check.
 func (g *generation) terms(policy int, check *core.Check) terms {
 	p := &g.policies[policy]
-	t := terms{Name: g.names[policy], Unit: p.Unit, Mode: checks.Mode(p.OnError), Settle: p.Settle.Cost, First: p.Settle.First}
-	if algorithm.Holds(check.Limit) {
-		t.Unit, t.Settle = p.unitOf(check.Limit), nil
+	t := terms{Kind: p.kindOf(check.Limit), Name: g.names[policy], Mode: checks.Mode(p.OnError), Settle: p.Settle.Cost, First: p.Settle.First}
+	if t.Unit = p.unitOf(t.Kind); t.Places {
+		t.Settle = nil
 	}
 	if p.bans() {
-		t.Settle, t.TellBan = p.Ban.Strike, p.Ban.Tell
+		t.Settle, t.TellBan = p.response, p.Ban.Tell
 	}
 	if t.Name == "" {
 		t.Name = check.Limit.Name()
@@ -142,14 +143,22 @@ func (g *generation) terms(policy int, check *core.Check) terms {
 	return t
 }
 
-// chargedOutside reports whether a limiter in front has charged the check of a policy. If the
+// kindOf returns the kind of the limit of a check.
+func (p *Policy) kindOf(limit core.Limit) checks.Kind {
+	if p.LimitFor == nil {
+		return p.kind
+	}
+	return checks.KindOf(limit)
+}
+
+// chargedOutside reports whether a limiter in front has charged the check of a policy, of some kind. If the
 // policy has a say in the cost, the check is remembered until the request is settled.
-func (rc *requestContext) chargedOutside(p *Policy, check *core.Check) bool {
+func (rc *requestContext) chargedOutside(p *Policy, check *core.Check, kind checks.Kind) bool {
 	outer, index := rc.charged(check)
 	if outer == nil {
 		return false
 	}
-	if !algorithm.Holds(check.Limit) && (p.Settle.Cost != nil || check.Cost > outer.own()[index].Cost) {
+	if !kind.Places && (p.Settle.Cost != nil || check.Cost > outer.own()[index].Cost) {
 		v := rc.reserving()
 		v.outside = append(v.outside, outsideCharge{by: outer, index: index, settle: settling(p.Settle.Cost, check.Cost)})
 	}
@@ -195,7 +204,7 @@ func (p *Policy) check(r *http.Request) (core.Check, error) {
 	if p.bans() {
 		return p.checkOfBan(r)
 	}
-	check := core.Check{Limit: p.Limit, Cost: 1, Shadow: p.Shadow, Undelayed: p.Queue.Undelayed}
+	check := core.Check{Limit: p.Limit, Cost: 1, Shadow: p.Shadow}
 	if p.LimitFor != nil {
 		check.Limit = p.LimitFor(r)
 		if isNone(check.Limit) {
@@ -204,16 +213,11 @@ func (p *Policy) check(r *http.Request) (core.Check, error) {
 		if err := check.Limit.Validate(); err != nil {
 			return core.Check{}, err
 		}
-		if !algorithm.Delays(check.Limit) {
-			check.Undelayed = 0
-		}
 	}
 	if check.Limit == core.Unlimited {
 		return check, nil
 	}
-	if algorithm.Reserves(check.Limit) {
-		check.ReserveFor = p.Settle.ReserveFor
-	}
+	p.suit(&check)
 	if err := p.weigh(r, &check); err != nil {
 		return core.Check{}, err
 	}
@@ -242,6 +246,17 @@ func (p *Policy) checkOfBan(r *http.Request) (core.Check, error) {
 	}
 	check.Key = key
 	return check, err
+}
+
+// suit sets the fields of a check that have a meaning under its limit, as the policy says.
+func (p *Policy) suit(check *core.Check) {
+	kind := p.kindOf(check.Limit)
+	if kind.Delays {
+		check.Undelayed = p.Queue.Undelayed
+	}
+	if kind.Reserves {
+		check.ReserveFor = p.Settle.ReserveFor
+	}
 }
 
 // weigh writes the cost and the headroom of a request into its check, as the policy's functions say. A request that costs

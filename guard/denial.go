@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
-	"github.com/weir-go/ratelimit/guard/internal/accept"
 	"github.com/weir-go/ratelimit/guard/internal/rpc"
 	"github.com/weir-go/ratelimit/guard/internal/writer"
 	"github.com/weir-go/ratelimit/headers"
@@ -96,7 +95,7 @@ func (d *Denial) Problem() Problem {
 // [Options.Denied], the request is no call of gRPC, gRPC-Web or Connect, and the client
 // does not prefer plain text.
 func (d *Denial) Native(r *http.Request) bool {
-	return d.Returnable(r) && !accept.PrefersPlainText(r.Header.Values("Accept"))
+	return d.Returnable(r) && !prefersPlainText(r.Header.Values("Accept"))
 }
 
 // Returnable reports whether a framework with handlers that return errors may return the
@@ -145,7 +144,7 @@ func (d *Denial) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // serveProblem answers with the problem document, or its title.
 func (d *Denial) serveProblem(w http.ResponseWriter, r *http.Request) {
-	plain := accept.PrefersPlainText(r.Header.Values("Accept"))
+	plain := prefersPlainText(r.Header.Values("Accept"))
 	if plain {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	} else {

@@ -7,7 +7,6 @@ import (
 
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/headers"
-	"github.com/weir-go/ratelimit/internal/algorithm"
 )
 
 // Event tells [Options.Observe] about one request that met one middleware.
@@ -44,7 +43,7 @@ type Event struct {
 	// looks. An outcome has its earlier Decision if it was not settled, or needed no settlement, or if the response has not
 	// waited.
 	// A settlement that failed with [core.ErrNotDone] is tried again for two
-	// seconds, of which no event tells. Only policies with Settle or Strike have a second event.
+	// seconds, of which no event tells. Only policies with Settle, Strike or Forgive have a second event.
 	Settled bool
 	// Reserved are the outcomes as they were decided, with the costs that were charged
 	// then and by [Grow], if Settled is set. Each stands where it stands in Outcomes.
@@ -143,7 +142,10 @@ func delay(outcomes []Outcome) time.Duration {
 }
 
 // isBan reports whether an outcome is that of a ban.
-func (o *Outcome) isBan() bool { return algorithm.Bans(o.Decision.Limit) }
+func (o *Outcome) isBan() bool {
+	_, bans := o.Decision.Limit.(core.Bans)
+	return bans
+}
 
 // bannedBy reports whether an outcome is that of a ban which keeps its request from going on.
 func bannedBy(o *Outcome) bool { return o.Denies() && o.isBan() }

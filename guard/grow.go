@@ -124,7 +124,7 @@ func (g *generation) grow(
 // lost. Places of [core.Concurrent] limits are kept.
 //
 // It returns nil if there was nothing to settle: no policy has a Settle, or the request was settled before. It also returns nil, and settles
-// nothing, while the response may still be a strike ([BanPolicy].Strike): its status is unknown until it has begun.
+// nothing, while the response may still strike or forgive ([BanPolicy]): its status is unknown until it has begun.
 func Settle(ctx context.Context) []Outcome {
 	var all []Outcome
 	for rc := requestContextFrom(ctx); rc != nil; rc = rc.outer {

@@ -92,6 +92,10 @@ var hookSetups = map[string]hookSetup{
 		p.Limit, p.Ban.Ban = nil, core.Ban{Strikes: core.SlidingLog(5, time.Minute)}
 		p.Ban.Strike = func(*http.Request, guard.Served) int { panics(); return 0 }
 	}},
+	"BanPolicy.Forgive": {late: true, change: func(_ *guard.Options, p *guard.Policy, _ *guard.Rules) {
+		p.Limit, p.Ban.Ban = nil, core.Ban{Strikes: core.SlidingLog(5, time.Minute)}
+		p.Ban.Forgive = func(*http.Request, guard.Served) bool { panics(); return false }
+	}},
 	"Rules.Choose": {change: func(_ *guard.Options, _ *guard.Policy, r *guard.Rules) {
 		r.Choose = func(*http.Request, keyfuncs.Matched) []int { panics(); return []int{0} }
 	}},
@@ -110,6 +114,9 @@ func (panickingWriter) Write(h http.Header, _ []headers.Policy) {
 func hooksOf(of reflect.Type, but ...string) (names []string) {
 fields:
 	for f := range of.Fields() {
+		if !f.IsExported() {
+			continue
+		}
 		for _, name := range but {
 			if f.Name == name {
 				continue fields

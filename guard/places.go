@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
-	"github.com/weir-go/ratelimit/guard/internal/checks"
 )
 
 // ErrDraining is in [Event].Err of a request that [Options].Draining has ended while it
@@ -118,7 +117,7 @@ func (rc *requestContext) makePermit() {
 	v.places.users.begin(v)
 	for _, own := range [...]*reserved{&v.stored, &v.local} {
 		for i := range own.Checks {
-			if own.Reservation != nil && v.places.permit == nil && !own.Checks[i].Shadow && checks.TakesPlaces(&own.Checks[i]) {
+			if own.Reservation != nil && v.places.permit == nil && !own.Checks[i].Shadow && own.TakesPlace(i) {
 				v.places.permit = own.Permit(rc)
 			}
 		}

@@ -4,7 +4,6 @@ import (
 	"net/http"
 
 	"github.com/weir-go/ratelimit/core"
-	"github.com/weir-go/ratelimit/internal/algorithm"
 )
 
 // findPlain returns the plain check of a generation, or nil if its requests need more than that.
@@ -17,13 +16,11 @@ func (g *generation) findPlain() *plain {
 		return nil
 	}
 	quota, counts := p.Limit.(core.Quota)
-	if !counts || quota == core.Unlimited || algorithm.Delays(quota) {
+	if !counts || quota == core.Unlimited || p.kind.Delays {
 		return nil
 	}
 	check := core.Check{Limit: quota, Cost: 1}
-	if algorithm.Reserves(quota) {
-		check.ReserveFor = p.Settle.ReserveFor
-	}
+	p.suit(&check)
 	return &plain{quota: quota, check: check, terms: []terms{g.terms(0, &check)}, counts: p.Cost == nil && p.Headroom == nil && p.Settle.Cost == nil}
 }
 

@@ -10,7 +10,6 @@ import (
 	"github.com/weir-go/ratelimit/guard/internal/fallback"
 	"github.com/weir-go/ratelimit/guard/internal/mistakes"
 	"github.com/weir-go/ratelimit/headers"
-	"github.com/weir-go/ratelimit/internal/algorithm"
 	"github.com/weir-go/ratelimit/internal/dialect"
 	"github.com/weir-go/ratelimit/keyfuncs"
 )
@@ -109,7 +108,7 @@ func (g *generation) described() []headers.Policy {
 	var described []headers.Policy
 	for i := range g.policies {
 		if p := &g.policies[i]; !p.Shadow && !p.bans() && p.Limit != core.Unlimited {
-			described = append(described, headers.Policy{Name: g.names[i], Unit: p.unitOf(p.Limit), Decision: core.Decision{Limit: p.Limit}})
+			described = append(described, headers.Policy{Name: g.names[i], Unit: p.unitOf(p.kind), Decision: core.Decision{Limit: p.Limit}})
 		}
 	}
 	return described
@@ -181,7 +180,7 @@ func peerOf(o *Options, policies []Policy) mistakes.Peer {
 // two have one key cannot be known of functions. A LimitFor may choose such a limit.
 func loneBan(policies []Policy) int {
 	for i := range policies {
-		if p := &policies[i]; !p.Shadow && !hasAlternatives(policies, i) && (p.LimitFor != nil || algorithm.Holds(p.Limit)) {
+		if p := &policies[i]; !p.Shadow && !hasAlternatives(policies, i) && (p.LimitFor != nil || p.kind.Places) {
 			return -1
 		}
 	}

@@ -6,7 +6,6 @@ import (
 
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/guard/internal/checks"
-	"github.com/weir-go/ratelimit/internal/algorithm"
 	"github.com/weir-go/ratelimit/internal/given"
 	"github.com/weir-go/ratelimit/keyfuncs"
 )
@@ -78,7 +77,9 @@ type Policy struct {
 	// decided.
 	OnError ErrorMode
 
-	or bool // an alternative of the policy before it, see FirstOf
+	or       bool                            // an alternative of the policy before it, see FirstOf
+	response func(*http.Request, Served) int // see BanPolicy.response; nil: it does nothing, or there is no ban
+	kind     checks.Kind                     // of the Limit or the Ban, once they are known
 }
 
 // PolicyFor returns the policy that the functions named after the algorithms use:
@@ -132,7 +133,8 @@ func Layers(address, user Policy) []Policy {
 // asksProgram reports whether functions of the program say something about a request, other than its key.
 func (p *Policy) asksProgram() bool {
 	return p.LimitFor != nil && given.Is(p.LimitFor) || p.Cost != nil && given.Is(p.Cost) || p.Headroom != nil && given.Is(p.Headroom) ||
-		p.Skip != nil && given.Is(p.Skip) || p.Settle.Cost != nil && given.Is(p.Settle.Cost) || p.Ban.Strike != nil && given.Is(p.Ban.Strike)
+		p.Skip != nil && given.Is(p.Skip) || p.Settle.Cost != nil && given.Is(p.Settle.Cost) ||
+		p.Ban.Strike != nil && given.Is(p.Ban.Strike) || p.Ban.Forgive != nil && given.Is(p.Ban.Forgive)
 }
 
 // bans reports whether a policy is a ban.
@@ -140,15 +142,34 @@ func (p *Policy) bans() bool { return p.Ban.Ban != core.Ban{} }
 
 func (p *Policy) isOr() bool { return p.or }
 
+// response returns a function that says how many strikes of the ban the response to a request is, or less than 0 if it forgives:
+// minus as many as begin the ban, since a key has fewer. It returns nil if responses do nothing.
+func (b BanPolicy) response() func(*http.Request, Served) int {
+	if b.Forgive == nil && b.Strike == nil {
+		return nil
+	}
+	return func(r *http.Request, s Served) int {
+		if b.Strike != nil {
+			if strikes := b.Strike(r, s); strikes > 0 {
+				return strikes
+			}
+		}
+		if b.Forgive != nil && !s.ClientGone && b.Forgive(r, s) {
+			return -b.Ban.Strikes.Capacity()
+		}
+		return 0
+	}
+}
+
 // strikesByResponse reports whether the response to a request may be a strike under the policy.
 func (p *Policy) strikesByResponse() bool { return p.bans() && p.Ban.Strike != nil && !p.Shadow }
 
 // concurrentRequests is the unit of a [core.Concurrent] limit, as the draft registers it.
 const concurrentRequests = "concurrent-requests"
 
-// unitOf returns the unit that a policy counts under a limit.
-func (p *Policy) unitOf(limit core.Limit) string {
-	if p.Unit == "" && algorithm.Holds(limit) {
+// unitOf returns the unit that a policy counts under a limit of some kind.
+func (p *Policy) unitOf(kind checks.Kind) string {
+	if p.Unit == "" && kind.Places {
 		return concurrentRequests
 	}
 	return p.Unit

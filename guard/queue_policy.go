@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
-	"github.com/weir-go/ratelimit/internal/algorithm"
+	"github.com/weir-go/ratelimit/guard/internal/checks"
 )
 
 // QueuePolicy says how requests wait for their turn or for a place.
@@ -33,17 +33,17 @@ type QueuePolicy struct {
 	Undelayed int
 }
 
-// check returns the reason why it makes no sense under a limit, if it does not. The limit is not known if LimitFor chooses it.
-func (q *QueuePolicy) check(limit core.Limit) error {
+// check returns the reason why it makes no sense under a limit of some kind, if it does not. The limit is not known if LimitFor chooses it.
+func (q *QueuePolicy) check(limit core.Limit, kind checks.Kind) error {
 	known := limit.Validate() == nil
 	switch {
 	case q.Undelayed < 0:
 		return fmt.Errorf("%d undelayed requests are negative", q.Undelayed)
 	case q.MaxWait < 0:
 		return fmt.Errorf("a Queue.MaxWait of %v is negative", q.MaxWait)
-	case known && q.Undelayed > 0 && !algorithm.Delays(limit):
+	case known && q.Undelayed > 0 && !kind.Delays:
 		return fmt.Errorf("Queue.Undelayed is %d, but %s delays no request: use core.Shaping, or leave Undelayed out", q.Undelayed, limit)
-	case known && q.MaxWait > 0 && !algorithm.Holds(limit):
+	case known && q.MaxWait > 0 && !kind.Places:
 		return fmt.Errorf("Queue.MaxWait is %v, but %s has no places to wait for: use core.Concurrent, or leave MaxWait out", q.MaxWait, limit)
 	}
 	return nil

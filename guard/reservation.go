@@ -11,7 +11,6 @@ import (
 
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/guard/internal/writer"
-	"github.com/weir-go/ratelimit/internal/algorithm"
 )
 
 // reservation is the part of a request that a Guard has to settle.
@@ -175,7 +174,7 @@ func (v *reservation) mayStrike() bool {
 
 func (v *reserved) strikes() bool {
 	for i := range v.Checks {
-		if algorithm.Bans(v.Checks[i].Limit) && v.Terms[i].Settle != nil {
+		if t := &v.Terms[i]; t.Bans && t.Settle != nil {
 			return true
 		}
 	}

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
-	"github.com/weir-go/ratelimit/guard/internal/checks"
 )
 
 // Spend tells how many units a request has spent, for a [SettlePolicy].Cost to read in
@@ -173,7 +172,7 @@ func (g *generation) settleBeside(v *reservation, costs []int, e *Event, start t
 // changes reports whether some costs differ from the reserved ones.
 func (v *reserved) changes(costs []int) bool {
 	for i := range v.Checks {
-		if c := &v.Checks[i]; costs[i] != c.Units() || checks.TakesPlaces(c) {
+		if c := &v.Checks[i]; costs[i] != c.Units() || v.TakesPlace(i) {
 			return true
 		}
 	}
@@ -183,7 +182,7 @@ func (v *reserved) changes(costs []int) bool {
 // settlesFirst reports whether the response waits for the settlement, of which these are the outcomes.
 func (v *reserved) settlesFirst(outcomes []Outcome) bool {
 	for i := range v.Terms {
-		if o := &outcomes[i]; v.Terms[i].First || o.isBan() && v.Terms[i].Settle != nil && o.Cost != 0 && !o.Decision.Waived {
+		if o := &outcomes[i]; v.Terms[i].First || v.Terms[i].Bans && v.Terms[i].Settle != nil && o.Cost != 0 && !o.Decision.Waived {
 			return true
 		}
 	}
@@ -209,7 +208,7 @@ func (v *reserved) realCosts(r *http.Request, outcomes []Outcome, served Served)
 		o, settle := &outcomes[i], v.Terms[i].Settle
 		if settle != nil && o.Decision.Allowed && !o.Decision.Waived {
 			served.Cost = o.Cost
-			if o.Cost = settle(r, served); !o.isBan() || served.ClientGone {
+			if o.Cost = settle(r, served); !v.Terms[i].Bans {
 				o.Cost = max(0, o.Cost)
 			}
 		}

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
-	"github.com/weir-go/ratelimit/internal/algorithm"
+	"github.com/weir-go/ratelimit/guard/internal/checks"
 )
 
 // SettlePolicy corrects the cost of a request that has been served. [Policy].Cost is then an estimate that is reserved.
@@ -66,8 +66,8 @@ type SettlePolicy struct {
 	ReserveFor time.Duration
 }
 
-// check returns the reason why it makes no sense under a limit, if it does not. The limit is not known if LimitFor chooses it.
-func (s *SettlePolicy) check(limit core.Limit) error {
+// check returns the reason why it makes no sense under a limit of some kind, if it does not. The limit is not known if LimitFor chooses it.
+func (s *SettlePolicy) check(limit core.Limit, kind checks.Kind) error {
 	switch {
 	case s.ReserveFor != 0 && (s.ReserveFor < time.Millisecond || s.ReserveFor > 24*time.Hour):
 		return fmt.Errorf("a Settle.ReserveFor of %v is not from 1ms to 24h", s.ReserveFor)
@@ -75,7 +75,7 @@ func (s *SettlePolicy) check(limit core.Limit) error {
 		return fmt.Errorf("Settle.ReserveFor is %v, but nothing is settled: set Settle.Cost, or leave ReserveFor out", s.ReserveFor)
 	case s.First && s.Cost == nil:
 		return errors.New("Settle.First is set, but nothing is settled: set Settle.Cost, or leave First out")
-	case s.ReserveFor > 0 && limit.Validate() == nil && !algorithm.Reserves(limit):
+	case s.ReserveFor > 0 && limit.Validate() == nil && !kind.Reserves:
 		return fmt.Errorf("Settle.ReserveFor is %v, which does not suit %s: leave ReserveFor out", s.ReserveFor, limit)
 	}
 	return nil
@@ -105,7 +105,7 @@ type Served struct {
 	// ClientGone says that the client had gone when the response began, or before the handler returned without one: the
 	// context of the request was cancelled, and not by a deadline. A proxy
 	// may tell that with 502. A policy that gives units back by such a status is free for clients that hang up when the work is
-	// done. Strike forgives nothing then.
+	// done. [BanPolicy].Forgive is not called then.
 	ClientGone bool
 	// Unanswered says that the handler has left an error or a panic behind without an
 	// answer, and no answer was seen before the request ended. The client may

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/guard/internal/checks"
 	"github.com/weir-go/ratelimit/guard/internal/fallback"
 	"github.com/weir-go/ratelimit/headers"
 )
@@ -25,7 +26,7 @@ func checkPolicies(policies []Policy) error {
 		if !p.OnError.known() {
 			return fmt.Errorf("policy %d: OnError is %v, want FailOpen, FailClosed or Fallback", i, p.OnError)
 		}
-		if err := cmp.Or(p.Queue.check(p.Limit), p.Settle.check(p.Limit)); err != nil {
+		if err := cmp.Or(p.Queue.check(p.Limit, p.kind), p.Settle.check(p.Limit, p.kind)); err != nil {
 			return fmt.Errorf("policy %d: %w", i, err)
 		}
 		if err := (&headers.Policy{Unit: p.Unit}).Validate(); err != nil {
@@ -72,8 +73,8 @@ func checkNames(policies []Policy) error {
 	return nil
 }
 
-// withBans sets the Limit of each policy that is a ban, and a zero quota for a nil Limit, in a copy. It returns the reason
-// why a policy makes no sense, if one does not.
+// withBans sets in a copy the Limit of each policy that is a ban and its response, a zero quota for a nil Limit, and the kind of
+// each Limit. It returns the reason why a policy makes no sense, if one does not.
 func withBans(policies []Policy) ([]Policy, error) {
 	policies = slices.Clone(policies)
 	for i := range policies {
@@ -82,10 +83,11 @@ func withBans(policies []Policy) ([]Policy, error) {
 			return nil, fmt.Errorf("policy %d: %w", i, err)
 		}
 		if p.bans() {
-			p.Limit = p.Ban.Ban.Limit()
+			p.Limit, p.response = p.Ban.Ban.Limit(), p.Ban.response()
 		} else if !p.hasLimit() { // LimitFor chooses it
 			p.Limit = core.Quota{}
 		}
+		p.kind = checks.KindOf(p.Limit)
 	}
 	return policies, nil
 }
@@ -93,8 +95,8 @@ func withBans(policies []Policy) ([]Policy, error) {
 // checkBan returns the reason why the ban of a policy makes no sense, if it does not.
 func (p *Policy) checkBan(all []Policy) error {
 	if !p.bans() {
-		if p.Ban.Strike != nil || p.Ban.StrikeOnDenial || p.Ban.Tell {
-			return errors.New("it has no Ban.Ban: leave Ban.Strike, Ban.StrikeOnDenial and Ban.Tell out, too")
+		if p.Ban.Strike != nil || p.Ban.Forgive != nil || p.Ban.StrikeOnDenial || p.Ban.Tell {
+			return errors.New("it has no Ban.Ban: leave Ban.Strike, Ban.Forgive, Ban.StrikeOnDenial and Ban.Tell out, too")
 		}
 		return nil
 	}
@@ -118,6 +120,8 @@ func (p *Policy) checkBan(all []Policy) error {
 		return errors.New("it has StrikeOnDenial beside a policy with MaxWait, and whoever waits is denied many times: use Strike, or leave MaxWait out")
 	case p.Ban.Strike != nil && p.Cost != nil:
 		return errors.New("its Cost strikes by request and Strike by response: choose one of them")
+	case p.Ban.Forgive != nil && p.Cost != nil:
+		return errors.New("its Cost strikes by request, before Forgive could tell: leave one of them out")
 	case p.Ban.Ban.Extend && !p.Ban.StrikeOnDenial && p.Cost == nil:
 		return errors.New("its Ban extends by strikes during it, but no handler runs then: set StrikeOnDenial or Cost, or leave Extend out")
 	}

@@ -71,7 +71,7 @@ func (v Verdict) writeReserved(h http.Header) {
 // request, once. Every adapter calls it, for every such request.
 //
 // next is called once, with the Request and the writer to hand to the handler. That is w
-// itself, or, where a policy has Settle or Strike, a place is held or the Guard is [Adaptive], a writer around it that notices the response. It
+// itself, or, where a policy has Settle, Strike or Forgive, a place is held or the Guard is [Adaptive], a writer around it that notices the response. It
 // can do the same as w, and has to stay in use for an answer later on.
 //
 // next returns 0 if nothing is left to be answered. In a framework where handlers return

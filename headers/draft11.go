@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/weir-go/ratelimit/core"
-	"github.com/weir-go/ratelimit/internal/algorithm"
+	"github.com/weir-go/ratelimit/internal/traits"
 )
 
 // Draft writes the fields of the newest published IETF draft, at present draft-ietf-httpapi-ratelimit-headers-11. They
@@ -116,7 +116,10 @@ func (w draft11) appendQuota(b []byte, p *Policy) []byte {
 // kind is the part of a limit on which the effective window depends.
 type kind struct{ holds, dated bool }
 
-func kindOf(limit core.Limit) kind { return kind{algorithm.Holds(limit), algorithm.Dated(limit)} }
+func kindOf(limit core.Limit) kind {
+	_, holds := limit.(core.Places)
+	return kind{holds, traits.Of(limit).Dated}
+}
 
 // effectiveWindow returns the seconds in which the client should use no more than the units left, or false if no wait can
 // help, or if it is not known.

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
-	"github.com/weir-go/ratelimit/internal/algorithm"
 )
 
 // capacityOf returns the capacity of a limit, or 0 if the limit is nil.
@@ -24,7 +23,7 @@ func quota(limit core.Limit) (q, w int64) {
 		return 0, 0
 	}
 	rate := limit.Rate()
-	if algorithm.Holds(limit) || algorithm.Dated(limit) && rate.Period%time.Second != 0 { // the units left have to last to its end
+	if of := kindOf(limit); of.holds || of.dated && rate.Period%time.Second != 0 { // the units left have to last to its end
 		rate = core.Rate{}
 	}
 	events, period := int64(rate.Events), int64(rate.Period)

@@ -268,13 +268,10 @@ func statusText(b ByStatus) string {
 	if b.Name != "" {
 		return b.Name
 	}
-	texts := make([]string, 0, len(b.Units))
-	for _, status := range slices.Sorted(maps.Keys(b.Units)) {
-		units := strconv.Itoa(b.Units[status])
-		if b.Units[status] == core.Forgive {
-			units = "forgiveness"
-		}
-		texts = append(texts, units+" for "+status)
+	values := b.values("forgiveness")
+	texts := make([]string, 0, len(values))
+	for _, status := range slices.Sorted(maps.Keys(values)) {
+		texts = append(texts, values[status]+" for "+status)
 	}
 	return strings.Join(texts, ", ")
 }

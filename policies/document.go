@@ -2,6 +2,7 @@ package policies
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -66,8 +67,8 @@ type Policy struct {
 	// Settle gives the real cost of a request, in units by status, or by a name of [Options].Settle. Statuses
 	// that it leaves out keep the Cost.
 	Settle ByStatus
-	// Strike says how many strikes of a Ban the answer was. [core.Forgive], which a file calls "forgive", forgives all. Instead of
-	// a function's, the name may be "denials": each denial by another policy is a strike.
+	// Strike says how many strikes of a Ban the answer was, or that it forgives all. Instead of a function's, the name may be
+	// "denials": each denial by another policy is a strike.
 	Strike ByStatus
 	// TellBan answers with 429 and Retry-After during a ban, in place of 403.
 	TellBan bool
@@ -106,12 +107,27 @@ type Match struct {
 type ByStatus struct {
 	// Units are by a status, "404", or a class of them, "5xx". The status counts if it is there.
 	Units map[string]int
+	// Forgive are statuses, or classes of them, that forgive all strikes: of a Strike alone. A file has "forgive" in place of their
+	// units.
+	Forgive []string
 	// Name is that of a function.
 	Name string
 }
 
 // said reports whether there is anything.
-func (b *ByStatus) said() bool { return len(b.Units) > 0 || b.Name != "" }
+func (b *ByStatus) said() bool { return len(b.Units) > 0 || len(b.Forgive) > 0 || b.Name != "" }
+
+// values returns the units of each status as text, with a word for forgiveness.
+func (b *ByStatus) values(forgive string) map[string]string {
+	values := make(map[string]string, len(b.Units)+len(b.Forgive))
+	for status, units := range b.Units {
+		values[status] = strconv.Itoa(units)
+	}
+	for _, status := range b.Forgive {
+		values[status] = forgive
+	}
+	return values
+}
 
 // places are where the fields of something stand in a file, and, under "", where it begins. Nil is nowhere.
 type places map[string]tree.Position

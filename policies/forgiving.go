@@ -16,16 +16,12 @@ func (c *chooser) forgiveOwn(own [][]guard.Policy, document *Document, sets [][]
 			continue
 		}
 		for j := range policies {
-			strike := policies[j].Ban.Strike
-			if strike == nil {
+			forgives := policies[j].Ban.Forgive
+			if forgives == nil {
 				continue
 			}
-			policies[j].Ban.Strike = func(r *http.Request, s guard.Served) int {
-				strikes := strike(r, s)
-				if strikes < 0 && !slices.ContainsFunc(c.chooseOwn(r), func(set int) bool { return set >= 0 && slices.Contains(sets[set], i) }) {
-					return 0
-				}
-				return strikes
+			policies[j].Ban.Forgive = func(r *http.Request, s guard.Served) bool {
+				return forgives(r, s) && slices.ContainsFunc(c.chooseOwn(r), func(set int) bool { return set >= 0 && slices.Contains(sets[set], i) })
 			}
 		}
 	}

@@ -141,10 +141,6 @@ func (r *reader) limit(name string, n *tree.Node) (core.Limit, bool) {
 	if err != nil {
 		return nil, r.add(n, err)
 	}
-	if _, isBan := limit.(core.Bans); isBan {
-		r.errors.addf(n.Position, "%q is a ban: write it under bans", text)
-		return nil, false
-	}
 	if limit != core.Unlimited && limit.Identity() != limit {
 		r.errors.addf(n.Position, "the limit has the name %q already: leave %q out of the text", name, limit.Name()+":")
 		return nil, false
@@ -154,6 +150,9 @@ func (r *reader) limit(name string, n *tree.Node) (core.Limit, bool) {
 		limit = of.Named(name)
 	case core.Places:
 		limit = of.Named(name)
+	case core.Bans:
+		r.errors.addf(n.Position, "%q is a ban: write it under bans", text)
+		return nil, false
 	}
 	return limit, r.add(n, limit.Validate())
 }
@@ -300,11 +299,12 @@ func (r *reader) byStatus(n *tree.Node, of string, strikes bool) (b ByStatus) {
 			r.errors.addf(key.Position, "%q is no status: want one such as 404, or a class such as 5xx", key.Text)
 		}
 		if strikes && item.Text == "forgive" {
-			b.Units[key.Text] = core.Forgive
+			b.Forgive = append(b.Forgive, key.Text)
 			continue
 		}
 		b.Units[key.Text] = r.number(item, of+" of "+key.Text)
 	}
+	slices.Sort(b.Forgive)
 	return b
 }
 

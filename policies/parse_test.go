@@ -103,7 +103,7 @@ func TestParse(t *testing.T) {
 	if got, want := d.Needs(), (Needs{Keys: []string{"user"}, Costs: []string{"tokens"}, Settle: []string{"tokens"}, Plan: true}); !reflect.DeepEqual(got, want) {
 		t.Errorf("needs %+v, want %+v", got, want)
 	}
-	if d.Policies[5].Strike.Units["2xx"] != core.Forgive {
+	if !reflect.DeepEqual(d.Policies[5].Strike.Forgive, []string{"2xx"}) {
 		t.Errorf("strike %+v", d.Policies[5].Strike)
 	}
 }

@@ -88,7 +88,7 @@ func (c *compiler) alternatives(p *Policy) []guard.Policy {
 func (c *compiler) single(p *Policy) guard.Policy {
 	g := guard.Policy{
 		Unit: p.Unit, Queue: guard.QueuePolicy{MaxWait: p.MaxWait, Undelayed: p.Undelayed},
-		Cost: c.cost(p), Settle: guard.SettlePolicy{Cost: c.served(p, "settle", p.Settle), ReserveFor: p.ReserveFor}, Ban: guard.BanPolicy{Tell: p.TellBan},
+		Cost: c.cost(p), Settle: guard.SettlePolicy{Cost: c.settle(p), ReserveFor: p.ReserveFor}, Ban: guard.BanPolicy{Tell: p.TellBan},
 	}
 	if p.Headroom < 0 {
 		c.errors.addf(p.at.of("headroom"), "headroom %d is negative", p.Headroom)
@@ -98,7 +98,7 @@ func (c *compiler) single(p *Policy) guard.Policy {
 	if p.Strike.Name == "denials" {
 		g.Ban.StrikeOnDenial = true
 	} else {
-		g.Ban.Strike = c.served(p, "strike", p.Strike)
+		c.strike(p, &g.Ban)
 	}
 	c.limit(p, &g)
 	c.checkRoom(p, g.Limit)
@@ -230,65 +230,112 @@ func (c *compiler) unknown(p *Policy, field, name, option string, needed *[]stri
 	return false
 }
 
-// served returns the function that gives the units of a served request, or nil for the default.
-func (c *compiler) served(p *Policy, field string, b ByStatus) func(*http.Request, guard.Served) int {
+// settle returns the function that gives the real cost of a served request, or nil for the default.
+func (c *compiler) settle(p *Policy) func(*http.Request, guard.Served) int {
+	if len(p.Settle.Forgive) > 0 {
+		c.errors.addf(p.at.of("settle"), "settle forgives %s, and only a strike is forgiven: write how many units it is", p.Settle.Forgive[0])
+	}
+	said, named := c.byStatus(p, "settle", &p.Settle)
+	if said == nil {
+		return named
+	}
+	return func(_ *http.Request, s guard.Served) int {
+		if one := said.of(s.Status); one.said && (!s.ClientGone || one.n >= s.Cost) { // else the work may be done
+			return one.n
+		}
+		return s.Cost
+	}
+}
+
+// strike sets the functions that say of a served request how many strikes it is, and whether it forgives.
+func (c *compiler) strike(p *Policy, ban *guard.BanPolicy) {
+	said, named := c.byStatus(p, "strike", &p.Strike)
+	if ban.Strike = named; said == nil {
+		return
+	}
+	ban.Strike = func(_ *http.Request, s guard.Served) int { return said.of(s.Status).n }
+	if len(p.Strike.Forgive) > 0 {
+		ban.Forgive = func(_ *http.Request, s guard.Served) bool { return said.of(s.Status).forgives }
+	}
+}
+
+// byStatus returns the units by status, or the function with their name. Both are nil for the default.
+func (c *compiler) byStatus(p *Policy, field string, b *ByStatus) (*statuses, func(*http.Request, guard.Served) int) {
 	switch {
-	case b.Name != "" && len(b.Units) > 0:
+	case !b.said():
+		return nil, nil
+	case b.Name != "" && len(b.Units)+len(b.Forgive) > 0:
 		c.errors.addf(p.at.of(field), "%s has both units and a name: leave one of them out", field)
-		return nil
+		return nil, nil
 	case b.Name != "":
 		f := c.program.Settle[b.Name]
 		if f == nil && c.unknown(p, field, b.Name, "Settle", &c.needs.Settle) {
 			f = func(_ *http.Request, s guard.Served) int { return s.Cost }
 		}
-		return f
-	case len(b.Units) == 0:
-		return nil
+		return nil, f
 	}
-	strikes := field == "strike"
-	var exact, classes [600]units
-	for status, n := range b.Units {
-		switch code, err := strconv.Atoi(status); {
-		case !isStatus(status):
-			c.errors.addf(p.at.of(field), "%q is no status: want one such as 404, or a class such as 5xx", status)
-		case err == nil:
-			exact[code] = units{n, true}
-		default:
-			first := int(status[0]-'0') * 100
-			for code := range 100 {
-				classes[first+code] = units{n, true}
-			}
+	said := new(statuses)
+	for _, status := range b.Forgive {
+		if _, twice := b.Units[status]; twice {
+			c.errors.addf(p.at.of(field), "%s of %s has both units and forgiveness: leave one of them out", field, status)
 		}
-		if n < 0 && (!strikes || n != core.Forgive) {
+		c.checkStatus(p, field, status)
+		said.set(status, units{said: true, forgives: true})
+	}
+	for status, n := range b.Units {
+		if n < 0 {
 			c.errors.addf(p.at.of(field), "%s %d of %s is negative", field, n, status)
 		}
+		c.checkStatus(p, field, status)
+		said.set(status, units{n: n, said: true})
 	}
-	classes[clientClosedRequest] = units{} // no server has answered with it
-	return func(_ *http.Request, s guard.Served) int {
-		n, said := 0, false
-		if 0 <= s.Status && s.Status < len(exact) {
-			if n, said = exact[s.Status].n, exact[s.Status].said; !said {
-				n, said = classes[s.Status].n, classes[s.Status].said
-			}
-		}
-		switch {
-		case strikes:
-			return n
-		case !said || s.ClientGone && n < s.Cost: // the work may be done
-			return s.Cost
-		}
-		return n
+	said.classes[clientClosedRequest] = units{} // no server has answered with it
+	return said, nil
+}
+
+// checkStatus adds an error if a text is no status.
+func (c *compiler) checkStatus(p *Policy, field, status string) {
+	if !isStatus(status) {
+		c.errors.addf(p.at.of(field), "%q is no status: want one such as 404, or a class such as 5xx", status)
 	}
+}
+
+// statuses are the units of each status that were said of it, and of its class.
+type statuses struct{ exact, classes [600]units }
+
+// units are those of a status, if they are said.
+type units struct {
+	n              int
+	said, forgives bool
+}
+
+// set sets the units of a status, or of a class. A text that is neither sets none.
+func (s *statuses) set(status string, u units) {
+	if !isStatus(status) {
+		return
+	}
+	if code, err := strconv.Atoi(status); err == nil {
+		s.exact[code] = u
+		return
+	}
+	for first, code := int(status[0]-'0')*100, 0; code < 100; code++ {
+		s.classes[first+code] = u
+	}
+}
+
+// of returns the units of a status, or else the units of its class.
+func (s *statuses) of(status int) units {
+	if status < 0 || status >= len(s.exact) {
+		return units{}
+	}
+	if one := s.exact[status]; one.said {
+		return one
+	}
+	return s.classes[status]
 }
 
 // clientClosedRequest is the status of a request with a client that has gone before the answer.
 const clientClosedRequest = 499
-
-// units are those of a status, if they are said.
-type units struct {
-	n    int
-	said bool
-}
 
 // mode returns the mode of a policy.
 func (c *compiler) mode(p *Policy) guard.ErrorMode {

@@ -6,8 +6,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-
-	"github.com/weir-go/ratelimit/core"
 )
 
 // String returns the document as YAML, which [Parse] reads back. Comments are not kept.
@@ -197,15 +195,12 @@ func (w *printer) byStatus(name string, b ByStatus) {
 	if b.Name != "" {
 		w.pair(0, name, b.Name)
 	}
-	if len(b.Units) == 0 {
+	values := b.values("forgive")
+	if len(values) == 0 {
 		return
 	}
 	w.line(0, name+":")
-	for _, status := range sorted(b.Units) {
-		value := strconv.Itoa(b.Units[status])
-		if b.Units[status] == core.Forgive {
-			value = "forgive"
-		}
-		w.line(1, quoted(status)+": "+value)
+	for _, status := range sorted(values) {
+		w.line(1, quoted(status)+": "+values[status])
 	}
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/guard"
-	"github.com/weir-go/ratelimit/internal/algorithm"
+	"github.com/weir-go/ratelimit/internal/traits"
 )
 
 // policies are the policies that have been met, as far as they are told apart.
@@ -28,19 +28,23 @@ type identity struct{ name, algorithm string }
 // policy has the parts of measurements about a policy, made once.
 type policy struct {
 	name, algorithm attribute.KeyValue
-	shapes, bans    bool
-	decided         [outcomes][]metric.AddOption
-	counted         []metric.AddOption
-	measured        []metric.RecordOption
-	waits           [outcomes][]metric.RecordOption // without a failure
+
+	shapes, bans, places bool // of the kind of the limit
+	decided              [outcomes][]metric.AddOption
+	counted              []metric.AddOption
+	measured             []metric.RecordOption
+	waits                [outcomes][]metric.RecordOption // without a failure
 }
 
 func newPolicy(id identity, limit core.Limit) *policy {
-	p := &policy{
-		name:      policyName.String(id.name),
-		algorithm: algorithmKey.String(id.algorithm),
-		shapes:    algorithm.Delays(limit),
-		bans:      algorithm.Bans(limit),
+	p := &policy{name: policyName.String(id.name), algorithm: algorithmKey.String(id.algorithm)}
+	switch limit.(type) {
+	case core.Places:
+		p.places = true
+	case core.Bans:
+		p.bans = true
+	default:
+		p.shapes = traits.Of(limit).Delays
 	}
 	for i := range outcomes {
 		p.decided[i] = added(p.name, p.algorithm, outcome(i).attribute())

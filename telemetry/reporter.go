@@ -12,7 +12,6 @@ import (
 
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/guard"
-	"github.com/weir-go/ratelimit/internal/algorithm"
 )
 
 const (
@@ -215,7 +214,7 @@ func (r *Reporter) struck(ctx context.Context, o *guard.Outcome, p *policy) {
 
 // held reports how long a request was held, by the policy that it was held for.
 func (r *Reporter) held(ctx context.Context, e *guard.Event) {
-	o := heldFor(e)
+	o := r.heldFor(e)
 	if o == nil {
 		return
 	}
@@ -232,13 +231,13 @@ func (r *Reporter) held(ctx context.Context, e *guard.Event) {
 
 // heldFor returns the outcome that a request was held for: that of a turn, if its delay is most of that time, or else
 // that of a place, one that was denied before the others. It returns nil if nothing is known.
-func heldFor(e *guard.Event) *guard.Outcome {
+func (r *Reporter) heldFor(e *guard.Event) *guard.Outcome {
 	var turn, place *guard.Outcome
 	for i := range e.Outcomes {
 		o := &e.Outcomes[i]
 		switch {
 		case o.Shadow, !guard.Counts(e.Outcomes, i):
-		case algorithm.Holds(o.Decision.Limit):
+		case r.policies.of(o.Policy, o.Decision.Limit).places:
 			if place == nil || place.Decision.Allowed && !o.Decision.Allowed {
 				place = o
 			}

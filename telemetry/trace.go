@@ -5,7 +5,6 @@ import (
 	"errors"
 
 	"github.com/weir-go/ratelimit/core"
-	"github.com/weir-go/ratelimit/internal/algorithm"
 )
 
 // Trace returns a trace for [core.WithTrace] that reports the work of stores and limiters: batches and breakers of Redis,
@@ -27,11 +26,11 @@ func (r *Reporter) Trace() core.Trace {
 		},
 		Held: func(held core.Held) { r.placesTaken(background, &held) },
 		Reclaimed: func(limit core.Limit) {
-			counter := r.instruments.reservationsReturned
-			if algorithm.Holds(limit) {
+			p, counter := r.policies.of(limit.Name(), limit), r.instruments.reservationsReturned
+			if p.places {
 				counter = r.instruments.placesReclaimed
 			}
-			counter.Add(background, 1, r.policies.of(limit.Name(), limit).counted...)
+			counter.Add(background, 1, p.counted...)
 		},
 		Renewal: func(renewal core.Renewal) { r.renewed(background, &renewal) },
 		Leased:  func(leased core.Leased) { r.leaseEnded(background, &leased) },

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/core/internal/exact"
 )
 
 // attempt is a command that a limiter needs, tried on a key that is not there.
@@ -198,14 +199,15 @@ func (e *examination) judgePermissions(attempts []attempt, refused refusals, err
 
 // trialLimits are a limit of each algorithm that admits one unit, and forgets it soon: that of a ban
 // admits one strike, which begins a ban.
-func trialLimits() []core.Limit {
-	slow := core.PerMinute(1)
-	ban := core.Ban{Strikes: core.SlidingLog(1, time.Minute), Longest: time.Minute, Forget: time.Millisecond}
-	return []core.Limit{
-		core.Leaky(1, slow), core.Shaping(1, slow), core.TokenBucket(1, slow), core.GCRA(1, slow),
-		core.FixedWindow(1, time.Minute), core.SlidingWindow(1, time.Minute), core.SlidingLog(1, time.Minute),
-		core.Concurrent(1, time.Minute), core.Calendar(1, core.Every(time.Hour)), ban.Limit(),
+func trialLimits() (limits []core.Limit) {
+	for algorithm := range exact.All() {
+		limit, err := core.ParseLimit(algorithm.Trial())
+		if err != nil {
+			panic(err)
+		}
+		limits = append(limits, limit)
 	}
+	return limits
 }
 
 // lookAtScripts lets each algorithm admit a unit and deny another. If the user may not

@@ -74,7 +74,7 @@ func drawVersions(t *rapid.T, algorithm string) []core.Quota {
 				capacity := int(scale(int64(before.Capacity()), "capacity"))
 				return rapid.SampledFrom([]core.Quota{drawCalendar(t, capacity), resized(algorithm, before, capacity)}).Draw(t, "version")
 			}
-			if algorithm == "fixed-window" || algorithm == "sliding-window" || algorithm == "sliding-log" {
+			if algorithmOf(algorithm).window {
 				rate.Period = max(time.Microsecond, rate.Period.Truncate(time.Microsecond))
 			}
 			rate.Events = int(scale(int64(rate.Events), "events"))

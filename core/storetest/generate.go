@@ -45,29 +45,6 @@ var coarse = []struct {
 // mostLogged keeps the logs that are drawn short.
 const mostLogged = 40
 
-// newLimit returns a limit of an algorithm; a window takes its length from rate.
-func newLimit(algorithm string, capacity int, rate core.Rate) core.Quota {
-	switch algorithm {
-	case "leaky":
-		return core.Leaky(capacity, rate)
-	case "shaping":
-		return core.Shaping(capacity, rate)
-	case "token-bucket":
-		return core.TokenBucket(capacity, rate)
-	case "gcra":
-		return core.GCRA(capacity, rate)
-	case "fixed-window":
-		return core.FixedWindow(capacity, rate.Period)
-	case "sliding-window":
-		return core.SlidingWindow(capacity, rate.Period)
-	case "sliding-log":
-		return core.SlidingLog(capacity, rate.Period)
-	case "calendar":
-		return core.Calendar(capacity, core.Every(max(time.Second, rate.Period.Truncate(time.Microsecond))))
-	}
-	panic("storetest: no algorithm is called " + algorithm)
-}
-
 // of returns n events at once and, in the long run, in each period.
 func of(algorithm string, n int, period time.Duration) core.Quota {
 	return newLimit(algorithm, n, core.Per(n, period))
@@ -83,7 +60,7 @@ func drawLimit(t *rapid.T, algorithm string) core.Quota {
 			return drawCalendar(t, capacity)
 		}
 		rate := rapid.SampledFrom(rates).Draw(t, "rate")
-		if strings.HasPrefix(algorithm, "sliding") || algorithm == "fixed-window" {
+		if algorithmOf(algorithm).window {
 			rate.Period = rapid.SampledFrom(windows).Draw(t, "window")
 		}
 		if algorithm != "sliding-log" && rapid.IntRange(0, 5).Draw(t, "coarse") == 0 {

@@ -41,7 +41,7 @@ var laws = []law{
 	{"a named calendar limit with a shorter period keeps its window", []string{"calendar"}, shorterKeepsWindow},
 	{"Reset makes a key as good as new", nil, resetMakesNew},
 	{"admitted requests leave at an even pace", []string{"shaping"}, evenPace},
-	{"nobody else is asked to queue", append([]string{"leaky", "token-bucket", "gcra"}, everyAlgorithm[4:]...), nobodyQueues},
+	{"nobody else is asked to queue", except("shaping"), nobodyQueues},
 	{"a check without a cost asks for one unit", nil, oneUnitByDefault},
 	{"AllowAtMost grants as many units as fit", nil, atMostGrantsWhatFits},
 	{"a caller who has gone is told so and not charged", nil, goneCaller},

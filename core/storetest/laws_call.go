@@ -40,7 +40,7 @@ func denialChangesNothing(t *testing.T, s *stand) {
 
 func hammering(t *testing.T, s *stand) {
 	l, polite, rude := of(s.algorithm, 3, time.Second), s.key(), s.key()
-	for step := range 30 {
+	for step := range 20 {
 		asked, hammered := s.allow(t, polite, l, 1), core.Decision{}
 		for range 5 {
 			if hammered = s.allow(t, rude, l, 1); hammered.Allowed {

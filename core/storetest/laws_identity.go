@@ -1,7 +1,6 @@
 package storetest
 
 import (
-	"slices"
 	"testing"
 	"time"
 
@@ -206,7 +205,7 @@ func renumberedKeepsUsed(t *testing.T, s *stand) {
 }
 
 // exceptSliding are the algorithms with an exact RetryAfter after their window has become longer.
-var exceptSliding = slices.DeleteFunc(slices.Clone(everyAlgorithm), func(name string) bool { return name == "sliding-window" })
+var exceptSliding = except("sliding-window")
 
 func longerTellsWhen(t *testing.T, s *stand) {
 	short, long := of(s.algorithm, 3, 60*time.Millisecond).Named("plan"), of(s.algorithm, 3, 24*time.Hour).Named("plan")

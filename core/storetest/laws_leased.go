@@ -17,7 +17,7 @@ var leasing = []law{
 }
 
 // leased are the algorithms that may be leased.
-var leased = []string{"leaky", "token-bucket", "gcra", "fixed-window", "sliding-window", "sliding-log", "calendar"}
+var leased = except("shaping")
 
 // lessor is a limit with the terms of its leases, and everything that its holders have spent. It knows nothing of package core's
 // leases but how they are documented.

@@ -13,7 +13,7 @@ import (
 )
 
 // unshaped are the algorithms with charges that can be reserved for a time: those without queues and calendars.
-var unshaped = slices.DeleteFunc(slices.Clone(everyAlgorithm), func(name string) bool { return name == "shaping" || name == "calendar" })
+var unshaped = except("shaping", "calendar")
 
 // reserving are the laws of reservations for a time.
 var reserving = []law{

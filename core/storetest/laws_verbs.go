@@ -105,7 +105,7 @@ func atMostGrantsWhatFits(t *testing.T, s *stand) {
 		one, other := s.twins(t, l)
 		n := rapid.OneOf(rapid.IntRange(1, 5), rapid.IntRange(1, l.Capacity()+1), rapid.Just(math.MaxInt)).Draw(t, "at most")
 		most := 40 // units that are counted one by one
-		if rapid.IntRange(0, 15).Draw(t, "many") == 0 {
+		if rapid.IntRange(0, 31).Draw(t, "many") == 0 {
 			most = 1000
 		}
 		if room := s.peek(t, one, l).Remaining; room > most {

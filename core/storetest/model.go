@@ -265,19 +265,7 @@ func (m *model) state(identity string, l core.Limit) state {
 	if s := m.states[identity]; s != nil {
 		return s
 	}
-	switch l.Algorithm() {
-	case "fixed-window":
-		return fixed{}
-	case "calendar":
-		return dated{}
-	case "sliding-window":
-		return sliding{}
-	case "sliding-log":
-		return logged{}
-	case "gcra", "shaping":
-		return scheduled{}
-	}
-	return metered{}
+	return algorithmOf(l.Algorithm()).fresh
 }
 
 func (m *model) reset(key string, now int64, limits ...core.Limit) {

@@ -48,11 +48,6 @@ type law struct {
 	holds func(*testing.T, *stand)
 }
 
-var everyAlgorithm = []string{"leaky", "shaping", "token-bucket", "gcra", "fixed-window", "sliding-window", "sliding-log", "calendar"}
-
-// meters are the algorithms with a steady pace.
-var meters = everyAlgorithm[:4]
-
 func (l law) algorithms() []string {
 	if l.only == nil {
 		return everyAlgorithm

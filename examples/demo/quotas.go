@@ -112,27 +112,29 @@ var quotas = []quota{
 		About: "Three wrong passwords ban for five seconds, the next three for ten, then for twenty. While a ban is in force, nothing " +
 			"counts and the right password is denied, too. A login that succeeds clears the strikes of this account from this address. No more " +
 			"than two are in progress at once, so that guesses in flight do not go around the ban.",
-		Code: "ratelimit.Policy{Ban: core.Ban{\n\tStrikes: core.SlidingLog(3, 30*time.Second), First: 5 * time.Second,\n\tFactor: 2, " +
-			"Longest: 40 * time.Second, Forget: time.Minute,\n}, By: addressAndUser, Strike: wrongPasswords},\n" +
+		Code: "ratelimit.Policy{Ban: ratelimit.BanPolicy{Ban: core.Ban{\n\tStrikes: core.SlidingLog(3, 30*time.Second), First: 5 * time.Second,\n\tFactor: 2, " +
+			"Longest: 40 * time.Second, Forget: time.Minute,\n}, Strike: wrongPassword, Forgive: rightPassword}, By: addressAndUser},\n" +
 			"ratelimit.Policy{Limit: core.Concurrent(2, 30*time.Second), By: addressAndUser}",
 		Rows: []row{{Title: "Strikes", Limit: guessing.Limit()}},
 		Ways: []way{
 			{Title: "Right password", Count: 1},
 			{Name: wrong, Title: "Wrong password", Count: 1, status: http.StatusUnauthorized},
 		},
-		policies: []ratelimit.Policy{{Ban: ratelimit.BanPolicy{Ban: guessing, Strike: wrongPasswords}, By: byVisitor}, {Limit: logins, By: byVisitor}},
+		policies: []ratelimit.Policy{{Ban: ratelimit.BanPolicy{Ban: guessing, Strike: wrongPassword, Forgive: rightPassword}, By: byVisitor}, {Limit: logins, By: byVisitor}},
 	},
 }
 
-// wrongPasswords is a strike for each of them. One that is right forgives those before.
-func wrongPasswords(_ *http.Request, served ratelimit.Served) int {
-	switch served.Status {
-	case http.StatusUnauthorized:
+// wrongPassword is a strike.
+func wrongPassword(_ *http.Request, served ratelimit.Served) int {
+	if served.Status == http.StatusUnauthorized {
 		return 1
-	case http.StatusOK:
-		return core.Forgive
 	}
 	return 0
+}
+
+// rightPassword forgives the wrong ones before it.
+func rightPassword(_ *http.Request, served ratelimit.Served) bool {
+	return served.Status == http.StatusOK
 }
 
 // way returns a way by its name, or nil.

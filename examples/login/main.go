@@ -98,7 +98,7 @@ var byAddress = keyfuncs.RemoteIP
 func newHandler(limiter *core.Limiter, isRight func(user, password string) bool) http.Handler {
 	byUser := keyfuncs.Join(byAddress, keyfuncs.User(func(r *http.Request) string { return r.PostForm.Get("user") }))
 	limit := ratelimit.New(limiter, ratelimit.Options{OnError: guard.FailClosed}, // no login while the store is away
-		ratelimit.Policy{Ban: ratelimit.BanPolicy{Ban: guessing, Strike: wrongPasswordsOfUser}, By: byUser},
+		ratelimit.Policy{Ban: ratelimit.BanPolicy{Ban: guessing, Strike: wrongPasswords, Forgive: rightPassword}, By: byUser},
 		ratelimit.Policy{Limit: guesses, By: byUser},
 		ratelimit.Policy{Ban: ratelimit.BanPolicy{Ban: spraying, Strike: wrongPasswords}, By: byAddress},
 		ratelimit.Policy{Limit: sprays, By: byAddress},
@@ -144,13 +144,9 @@ func wrongPasswords(_ *http.Request, served ratelimit.Served) int {
 	return 0
 }
 
-// wrongPasswordsOfUser is a strike for each of them. One that is right forgives those before, which were guesses at the same
-// account.
-func wrongPasswordsOfUser(r *http.Request, served ratelimit.Served) int {
-	if served.Status == http.StatusNoContent {
-		return core.Forgive
-	}
-	return wrongPasswords(r, served)
+// rightPassword forgives the wrong ones before it, which were guesses at the same account.
+func rightPassword(_ *http.Request, served ratelimit.Served) bool {
+	return served.Status == http.StatusNoContent
 }
 
 // The rest stands for your own accounts.

@@ -194,7 +194,7 @@ func testBannedPreflight(t *testing.T, s *suite) {
 		f := s.fixture(t)
 		options := f.options()
 		options.ExemptPreflights = exempt
-		ban := guard.Policy{Ban: guard.BanPolicy{Ban: brute(), Strike: unauthorized}, By: keyfuncs.RemoteIP}
+		ban := guard.Policy{Ban: guard.BanPolicy{Ban: brute(), Strike: unauthorized, Forgive: succeeded}, By: keyfuncs.RemoteIP}
 		h := f.serve(site{around: []middleware{f.new(f.limiter, options, guard.Policy{Limit: core.Leaky(1000, core.PerSecond(1))}, ban)}, handler: f.login})
 		for _, r := range []*http.Request{preflight(), withBody(20), withBody(-1, "chunked")} {
 			expectStatus(t, "a wrong password", h, r, http.StatusUnauthorized)
@@ -238,7 +238,7 @@ func testPreflightPlaces(t *testing.T, s *suite) {
 	places := guard.Policy{Limit: desk(1), By: keyfuncs.RemoteIP}
 	byPlan := guard.Policy{By: keyfuncs.RemoteIP, LimitFor: func(*http.Request) core.Limit { return desk(1) }}
 	rates := guard.Policy{By: keyfuncs.RemoteIP, LimitFor: func(*http.Request) core.Limit { return one() }}
-	byResponse := guard.Policy{Ban: guard.BanPolicy{Ban: brute(), Strike: unauthorized}, By: keyfuncs.RemoteIP}
+	byResponse := guard.Policy{Ban: guard.BanPolicy{Ban: brute(), Strike: unauthorized, Forgive: succeeded}, By: keyfuncs.RemoteIP}
 	byDenial := guard.Policy{Ban: guard.BanPolicy{Ban: brute(), StrikeOnDenial: true}, By: keyfuncs.RemoteIP}
 	for name, c := range map[string]struct {
 		policies []guard.Policy

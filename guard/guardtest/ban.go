@@ -37,16 +37,16 @@ func brute() core.Ban {
 	return core.Ban{Strikes: core.SlidingLog(3, time.Minute), First: time.Minute}.Named("brute")
 }
 
-// unauthorized is a strike for each 401, and forgives all for a 200.
+// unauthorized is a strike for each 401.
 func unauthorized(_ *http.Request, s guard.Served) int {
-	switch s.Status {
-	case http.StatusUnauthorized:
+	if s.Status == http.StatusUnauthorized {
 		return 1
-	case http.StatusOK:
-		return core.Forgive
 	}
 	return 0
 }
+
+// succeeded forgives all strikes for a 200.
+func succeeded(_ *http.Request, s guard.Served) bool { return s.Status == http.StatusOK }
 
 // login answers 200 to a client that knows the password, and otherwise 401.
 func (f *fixture) login(w http.ResponseWriter, r *http.Request) {
@@ -88,7 +88,7 @@ Content-Type: application/problem+json
 func testBanByResponse(t *testing.T, s *suite) {
 	f := s.fixture(t)
 	rate := core.FixedWindow(100, time.Hour).Named("rate")
-	h := f.loginSite(guard.Policy{Limit: rate}, guard.Policy{Ban: guard.BanPolicy{Ban: brute(), Strike: unauthorized}, By: keyfuncs.RemoteIP})
+	h := f.loginSite(guard.Policy{Limit: rate}, guard.Policy{Ban: guard.BanPolicy{Ban: brute(), Strike: unauthorized, Forgive: succeeded}, By: keyfuncs.RemoteIP})
 	for range 3 {
 		f.events = nil
 		expectStatus(t, "a wrong password", h, ask(http.MethodGet, "/items/7"), http.StatusUnauthorized)
@@ -124,7 +124,7 @@ func testGoneIsNotForgiven(t *testing.T, s *suite) {
 		f := s.fixture(t)
 		gone, leave := context.WithCancel(t.Context())
 		h := f.serve(site{
-			around: []middleware{f.limited(guard.Policy{Ban: guard.BanPolicy{Ban: brute(), Strike: unauthorized}, By: keyfuncs.RemoteIP})},
+			around: []middleware{f.limited(guard.Policy{Ban: guard.BanPolicy{Ban: brute(), Strike: unauthorized, Forgive: succeeded}, By: keyfuncs.RemoteIP})},
 			handler: func(w http.ResponseWriter, r *http.Request) {
 				if r.Header.Get("Hang-Up") == "" {
 					f.login(w, r)
@@ -183,7 +183,7 @@ func testBanByRequest(t *testing.T, s *suite) {
 
 func testTellOfBan(t *testing.T, s *suite) {
 	f := s.fixture(t)
-	h := f.loginSite(guard.Policy{Limit: ten()}, guard.Policy{Ban: guard.BanPolicy{Ban: brute(), Strike: unauthorized, Tell: true}, By: keyfuncs.RemoteIP})
+	h := f.loginSite(guard.Policy{Limit: ten()}, guard.Policy{Ban: guard.BanPolicy{Ban: brute(), Strike: unauthorized, Forgive: succeeded, Tell: true}, By: keyfuncs.RemoteIP})
 	for range 3 {
 		get(h)
 	}
@@ -194,7 +194,7 @@ func testTellOfBan(t *testing.T, s *suite) {
 
 func testForgiven(t *testing.T, s *suite) {
 	f := s.fixture(t)
-	h := f.loginSite(guard.Policy{Ban: guard.BanPolicy{Ban: brute(), Strike: unauthorized}, By: keyfuncs.RemoteIP})
+	h := f.loginSite(guard.Policy{Ban: guard.BanPolicy{Ban: brute(), Strike: unauthorized, Forgive: succeeded}, By: keyfuncs.RemoteIP})
 	for range 4 {
 		expectStatus(t, "wrong", h, ask(http.MethodGet, "/items/7"), http.StatusUnauthorized)
 		expectStatus(t, "wrong", h, ask(http.MethodGet, "/items/7"), http.StatusUnauthorized)
@@ -204,7 +204,7 @@ func testForgiven(t *testing.T, s *suite) {
 
 func testShadowBan(t *testing.T, s *suite) {
 	f := s.fixture(t)
-	h := f.loginSite(guard.Policy{Ban: guard.BanPolicy{Ban: brute(), Strike: unauthorized}, By: keyfuncs.RemoteIP, Shadow: true})
+	h := f.loginSite(guard.Policy{Ban: guard.BanPolicy{Ban: brute(), Strike: unauthorized, Forgive: succeeded}, By: keyfuncs.RemoteIP, Shadow: true})
 	for range 5 {
 		f.events = nil
 		expectStatus(t, "wrong", h, ask(http.MethodGet, "/items/7"), http.StatusUnauthorized)
@@ -231,7 +231,7 @@ func testBanWithoutStore(t *testing.T, s *suite) {
 func testOwnProxy(t *testing.T, s *suite) {
 	f := s.fixture(t)
 	trusting := keyfuncs.IP(keyfuncs.TrustedProxies("10.0.0.0/8"))
-	h := f.loginSite(guard.Policy{Ban: guard.BanPolicy{Ban: brute(), Strike: unauthorized}, By: trusting})
+	h := f.loginSite(guard.Policy{Ban: guard.BanPolicy{Ban: brute(), Strike: unauthorized, Forgive: succeeded}, By: trusting})
 	for range 5 {
 		for _, peer := range []string{"10.0.0.1:1", "127.0.0.1:1", "[::1]:1", "[fd00::1]:1", "100.64.0.1:1", "@"} {
 			r := ask(http.MethodGet, "/items/7")
@@ -264,8 +264,8 @@ func testTrustedIsNeverBanned(t *testing.T, s *suite) {
 		user := keyfuncs.FirstOf(keyfuncs.Header("X-User"), keyfuncs.Global)
 		spraying, guessing := brute(), core.Ban{Strikes: core.SlidingLog(3, time.Minute), First: time.Minute}.Named("guessing")
 		h := f.serve(site{around: []middleware{f.new(f.limiter, options,
-			guard.Policy{Ban: guard.BanPolicy{Ban: spraying, Strike: unauthorized}, By: keyfuncs.Join(trusting, keyfuncs.Route)},
-			guard.Policy{Ban: guard.BanPolicy{Ban: guessing, Strike: unauthorized}, By: keyfuncs.Join(trusting, user)},
+			guard.Policy{Ban: guard.BanPolicy{Ban: spraying, Strike: unauthorized, Forgive: succeeded}, By: keyfuncs.Join(trusting, keyfuncs.Route)},
+			guard.Policy{Ban: guard.BanPolicy{Ban: guessing, Strike: unauthorized, Forgive: succeeded}, By: keyfuncs.Join(trusting, user)},
 			deskPolicy(100),
 		)}, handler: f.login})
 		send := func(value string, lines ...string) int {
@@ -434,7 +434,7 @@ func testSettledBeforeStrike(t *testing.T, s *suite) {
 		h := f.serve(site{
 			around: []middleware{f.limited(
 				guard.Policy{Limit: hundred(), By: keyfuncs.Global, Settle: guard.SettlePolicy{Cost: says(7)}},
-				guard.Policy{Ban: guard.BanPolicy{Ban: brute(), Strike: unauthorized}, By: keyfuncs.RemoteIP},
+				guard.Policy{Ban: guard.BanPolicy{Ban: brute(), Strike: unauthorized, Forgive: succeeded}, By: keyfuncs.RemoteIP},
 			)},
 			handler: func(w http.ResponseWriter, r *http.Request) {
 				if c.before {

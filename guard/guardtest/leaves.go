@@ -215,7 +215,7 @@ func testTemporaryFilesOfBanned(t *testing.T, s *suite) {
 	count := temporaryFiles(t)
 	f := s.fixture(t)
 	h := f.serve(site{
-		around: []middleware{f.limited(guard.Policy{Ban: guard.BanPolicy{Ban: brute(), Strike: unauthorized}, By: keyfuncs.User(parse)})},
+		around: []middleware{f.limited(guard.Policy{Ban: guard.BanPolicy{Ban: brute(), Strike: unauthorized, Forgive: succeeded}, By: keyfuncs.User(parse)})},
 		handler: func(w http.ResponseWriter, _ *http.Request) {
 			f.ran++
 			w.WriteHeader(http.StatusUnauthorized)
@@ -321,7 +321,7 @@ func testKeyBodyBound(t *testing.T, s *suite) {
 		"Cost":     {Limit: hundred(), Cost: func(r *http.Request) int { readAll(r); return 1 }},
 		"Skip":     {Limit: hundred(), Skip: func(r *http.Request) bool { readAll(r); return true }},
 		"a Shadow": {Limit: hundred(), Shadow: true, Cost: func(r *http.Request) int { readAll(r); return 1 }},
-		"a Ban":    {Ban: guard.BanPolicy{Ban: brute(), Strike: unauthorized}, By: keyfuncs.User(func(r *http.Request) string { readAll(r); return "alice" })},
+		"a Ban":    {Ban: guard.BanPolicy{Ban: brute(), Strike: unauthorized, Forgive: succeeded}, By: keyfuncs.User(func(r *http.Request) string { readAll(r); return "alice" })},
 	} {
 		for _, c := range []struct {
 			most int64 // MaxKeyBody
@@ -392,7 +392,7 @@ func testKeyBodyGoesOn(t *testing.T, s *suite) {
 			return "alice"
 		})}}
 		if by == nil {
-			policies = append(policies, guard.Policy{Ban: guard.BanPolicy{Ban: brute(), Strike: unauthorized}, By: keyfuncs.RemoteIP})
+			policies = append(policies, guard.Policy{Ban: guard.BanPolicy{Ban: brute(), Strike: unauthorized, Forgive: succeeded}, By: keyfuncs.RemoteIP})
 		}
 		var got []byte
 		h := f.serve(site{around: []middleware{f.new(f.limiter, options, policies...)}, handler: func(_ http.ResponseWriter, r *http.Request) {

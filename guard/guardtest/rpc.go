@@ -338,7 +338,7 @@ func testDenialIsTold(t *testing.T, s *suite) {
 	// A client that fails to log in, and is denied further inside in between, is not forgiven.
 	f := s.fixture(t)
 	h := f.serve(site{
-		around:  []middleware{f.limited(guard.Policy{Ban: guard.BanPolicy{Ban: brute(), Strike: unauthorized}, By: keyfuncs.RemoteIP}), f.limited(guard.Policy{Limit: one(), By: keyfuncs.Global})},
+		around:  []middleware{f.limited(guard.Policy{Ban: guard.BanPolicy{Ban: brute(), Strike: unauthorized, Forgive: succeeded}, By: keyfuncs.RemoteIP}), f.limited(guard.Policy{Limit: one(), By: keyfuncs.Global})},
 		handler: f.login,
 	})
 	for range 3 {

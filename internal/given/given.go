@@ -9,7 +9,6 @@ import (
 	"path"
 	"reflect"
 	"runtime"
-	"slices"
 	"strings"
 	"sync/atomic"
 )
@@ -37,7 +36,19 @@ func FunctionOf(f any) Function {
 // Is reports whether a function is the program's, and not one of this module's packages.
 func Is(f any) bool {
 	_, file, _ := source(f)
-	return strings.HasSuffix(file, "_test.go") || !slices.Contains(own, path.Dir(file))
+	directory, inside := strings.CutPrefix(path.Dir(file), root)
+	return strings.HasSuffix(file, "_test.go") || !inside || !IsLibrary(directory)
+}
+
+// IsLibrary reports whether a directory of this module, such as "/guard", belongs to the library that programs import. The
+// others have programs and suites of tests.
+func IsLibrary(directory string) bool {
+	for _, other := range [...]string{"/bench", "/cmd", "/examples", "/guard/guardtest", "/proof"} {
+		if directory == other || strings.HasPrefix(directory, other+"/") {
+			return false
+		}
+	}
+	return strings.HasPrefix(directory, "/")
 }
 
 // source returns where a function is written. A closure keeps its place where the function around it is inlined, but not
@@ -52,18 +63,14 @@ func source(f any) (name, file string, line int) {
 	return function.Name(), file, line
 }
 
-// own are the directories of the packages with functions that do not need this package.
-var own = func() []string {
+// root is the directory of this module. It is no directory if the program was built without the names of files.
+var root = func() string {
 	_, here, _, _ := runtime.Caller(0)
-	root, found := strings.CutSuffix(here, "/internal/given/given.go")
-	if !found { // built without the names of files
-		return nil
+	directory, found := strings.CutSuffix(here, "/internal/given/given.go")
+	if !found {
+		return "\x00"
 	}
-	var directories []string
-	for _, name := range [...]string{"keyfuncs", "guard", "policies", "nethttp", "gin", "echo", "echo/v5", "echo/internal/routed", "internal/given"} {
-		directories = append(directories, root+"/"+name)
-	}
-	return directories
+	return directory
 }()
 
 // Prepare makes a request ready for a function of the program: [http.Request.PathValue] then returns the values that the

@@ -62,8 +62,7 @@ type Check struct {
 	Unanswered bool
 	// Charged is when the check was charged, for the settlement.
 	Charged exact.Charge
-	// Holder takes the places of a spec that holds ([exact.Algorithm.Holds]), or has the reservation, if the check is
-	// charged.
+	// Holder takes the places, or has the reservation, if the check is charged.
 	Holder exact.Holder
 	// ReserveFor is for how many microseconds the charge is reserved: it is given back then, unless it is settled
 	// before. 0 means for good.
@@ -108,13 +107,9 @@ func StateKey(key string, spec *exact.Spec) exact.Key {
 	return exact.Key{Subject: Shorten(key), Identity: spec.Identity()}
 }
 
-// Need returns how many events have to fit for the check to pass: its cost and its headroom, or one more than the
-// capacity if that is less.
+// Need returns how many events have to fit for the check to pass: its cost and its headroom, or less if more makes no difference.
 func (c *Check) Need() int {
-	if !c.Spec.Counted && c.Spec.Algorithm.Bans() { // strikes always fit where one does
-		return min(c.Cost, 1)
-	}
-	return min(c.Cost+c.Headroom, c.Spec.Capacity+1)
+	return min(c.Cost+c.Headroom, c.Spec.MostNeeded)
 }
 
 // Looks reports whether the check asks for nothing but the numbers.
@@ -269,7 +264,7 @@ func Charges(group []Check) bool {
 // each time.
 func Alone(group []Check) bool {
 	return slices.ContainsFunc(group, func(c Check) bool {
-		return c.OnDenial || c.Either || c.Charge && (c.Spec.Algorithm.Holds() || c.Spec.Algorithm.Bans())
+		return c.OnDenial || c.Either || c.Charge && !c.Spec.Counted
 	})
 }
 
@@ -335,7 +330,7 @@ func (c *Check) decideAlone() (pass bool) {
 
 // Banned reports whether a ban is in force that a check of a group asks about. [Decide] has been called.
 func Banned(group []Check) bool {
-	return slices.ContainsFunc(group, func(c Check) bool { return !c.Fits && c.Spec.Algorithm.Bans() })
+	return slices.ContainsFunc(group, func(c Check) bool { return !c.Fits && c.Spec.Bars(c.Usage) })
 }
 
 // Strikes returns the corrections that make the strikes of a group after a denial elsewhere: the checks of the call are
@@ -384,11 +379,7 @@ type Receipt struct {
 
 // Receipt returns the receipt for a check that has been decided.
 func (c *Check) Receipt() Receipt {
-	r := Receipt{At: c.Charged.At, Note: [4]int64{2: c.Holder[0], 3: c.Holder[1]}}
-	if !c.Spec.Algorithm.Holds() {
-		r.Note[0], r.Note[1] = c.Charged.Used, c.Charged.Order
-	}
-	return r
+	return Receipt{At: c.Charged.At, Note: [4]int64{c.Charged.Used, c.Charged.Order, c.Holder[0], c.Holder[1]}}
 }
 
 // Answer is the answer to a check. [Never] is the Retry of a need that exceeds the capacity.
@@ -417,7 +408,8 @@ func (c *Check) Answer(pass, peek bool) (a Answer) {
 	case !a.Allowed && c.Need() > c.Spec.Capacity:
 		a.Retry = Never
 	case !a.Allowed:
-		a.Retry, a.Estimated = time.Duration(c.Spec.Wait(c.Usage, c.Need()))*time.Microsecond, c.Spec.Algorithm.Holds()
+		wait, guess := c.Spec.Wait(c.Usage, c.Need())
+		a.Retry, a.Estimated = time.Duration(wait)*time.Microsecond, guess
 	case c.Spec.Delayed && !c.Looks() && (pass || peek): // served after all that came before
 		a.Delay = time.Duration(c.Spec.Delay(c.Spec.Charged(c.Usage, c.Cost-c.Units), c.Undelayed)) * time.Microsecond
 	}
@@ -432,10 +424,10 @@ func (c *Check) Answer(pass, peek bool) (a Answer) {
 
 // answerKind sets the parts of an answer that only places and bans have.
 func (c *Check) answerKind(a *Answer, pass bool) {
-	if c.Spec.Algorithm.Holds() && !c.Looks() && !c.Condition && pass {
-		a.Token = c.Usage.Token(c.Charged.At)
+	if !c.Looks() && !c.Condition && pass {
+		a.Token = c.Spec.Token(c.Usage, c.Charged.At)
 	}
-	a.Began = c.Spec.Algorithm.Bans() && (c.Struck || c.Charge && pass) && c.Spec.Begins(c.Usage, c.Cost)
+	a.Began = (c.Struck || c.Charge && pass) && c.Spec.Begins(c.Usage, c.Cost)
 }
 
 // After returns the usage after the decision, given whether the group passed.

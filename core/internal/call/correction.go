@@ -45,6 +45,15 @@ func (c *Correction) Late() { c.Events, c.At, c.Lost = c.Instead, exact.Charge{}
 // Noted reports whether the corrected charge was noted: see [Check.Noted].
 func (c *Correction) Noted() bool { return c.At.Order > 0 && c.Spec.Algorithm.Noted() }
 
+// OfPlaces reports whether the correction is about the places of its Holder. Others may wait for them.
+func (c *Correction) OfPlaces() bool { return c.Holder != exact.Holder{} && !c.Reserved }
+
+// Hurries reports whether others may wait for the units or places of the correction, so that it must not queue behind settlements.
+func (c *Correction) Hurries() bool { return c.Leaves != nil || c.OfPlaces() }
+
+// OfTurn reports whether the correction gives back a turn, behind which others may have queued.
+func (c *Correction) OfTurn() bool { return c.Spec.Delayed && !c.Firm }
+
 // Idle reports whether the correction neither changes nor tells anything.
 func (c *Correction) Idle() bool { return c.Events == 0 && !c.Wanted && !c.Reserved }
 

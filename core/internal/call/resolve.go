@@ -11,9 +11,10 @@ func (c *Call) Resolve(group []Check, now int64, state func(place int) *exact.St
 		if st == nil {
 			st = &fresh
 		}
-		check.Usage, check.repair = check.Spec.Observe(st, now, check.Need())
-		if check.Charge && check.Spec.Algorithm.Holds() && check.Spec.Fits(check.Usage, check.Need()) {
-			check.Usage.Second = 0 // as the script has it: see exact/concurrent.go
+		if check.Charge {
+			check.Usage, check.repair = check.Spec.ObserveCharge(st, now, check.Need())
+		} else {
+			check.Usage, check.repair = check.Spec.Observe(st, now, check.Need())
 		}
 		if check.extends() {
 			check.Usage, check.repair = check.Spec.Extended(st, check.Usage), true
@@ -32,9 +33,11 @@ var fresh exact.State
 // Writes reports whether the state of a check must be written after the decision: with its cost charged,
 // or repaired.
 func (c *Check) Writes(pass bool) bool {
-	mends := c.Charge || c.Spec.Algorithm.Bans() && !c.Looks()
-	return c.Struck || c.Charge && pass && !c.Waived || mends && c.repair && !c.Spec.Unused(c.Usage)
+	return c.Struck || c.Charge && pass && !c.Waived || c.repair && c.Mends() && !c.Spec.Unused(c.Usage)
 }
+
+// Mends reports whether the check mends a state that it finds damaged.
+func (c *Check) Mends() bool { return c.Charge || c.Spec.Mended && !c.Looks() }
 
 // extends reports whether the check strikes during a ban that begins anew then.
 func (c *Check) extends() bool {

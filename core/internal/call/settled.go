@@ -9,17 +9,13 @@ import (
 
 // Settled is a check that was charged, with its real cost.
 type Settled struct {
-	// Key, Spec and Units are those of the check.
+	// Key and Spec are those of the check. Units of it were charged.
 	Key   string
 	Spec  *exact.Spec
 	Units int
-	// Looks says that the check has only looked, so that it has opened no window.
-	Looks bool
-	// Strikes says that the check has asked about a ban without charging it, so that the Cost is the strikes to be made.
-	Strikes bool
 	// Reserved says that the charge is given back by itself unless it is settled in time.
 	Reserved bool
-	// Cost is the real cost of the check. At and Holder are the charge.
+	// Cost is the real cost of the check. At is the charge, and Holder has its places, or the reservation.
 	Cost   int
 	At     exact.Charge
 	Holder exact.Holder
@@ -32,35 +28,13 @@ type Settled struct {
 	Wanted bool
 }
 
-// Events returns how many units the settlement adds, or refunds if below 0, or raises to.
-func (s *Settled) Events() int {
-	most := s.Spec.MostCharged()
-	charged := min(s.Units, most)
-	if s.Spec.Algorithm.Holds() {
-		return -charged // all of them, at any cost
-	}
-	events := max(-most, min(s.Cost, most))
-	if s.Strikes || s.Raise {
-		return events
-	}
-	return events - charged
-}
-
 // correction returns the correction that carries the settlement out.
 func (s *Settled) correction() Correction {
-	c := Correction{
-		Correction: exact.Correction{Events: s.Events(), At: s.At, Raise: s.Raise},
-		Key:        s.Key, Spec: s.Spec, Wanted: s.Wanted,
-	}
-	if c.Spec.Algorithm.Holds() {
-		c.Holder, c.Renew = s.Holder, s.Renew
-	}
+	c := Correction{Correction: s.Spec.Correction(s.Units, s.Cost, s.At), Key: s.Key, Spec: s.Spec, Wanted: s.Wanted}
+	c.Holder, c.Raise, c.Renew = s.Holder, s.Raise, s.Renew
 	if s.Reserved {
-		c.Holder, c.Reserved, c.Charged = s.Holder, true, s.Units
+		c.Reserved, c.Charged = true, s.Units
 		c.Instead = min(s.Cost, s.Spec.MostCharged())
-	}
-	if s.Looks || c.Spec.Algorithm.Bans() { // so it has opened no window
-		c.At = exact.Charge{}
 	}
 	if s.BanFor > 0 {
 		c.Events, c.Length, c.Reason = 1, s.BanFor.Microseconds(), s.Reason

@@ -23,18 +23,18 @@ func TestEventsOfASettlement(t *testing.T) {
 		{"as reserved", call.Settled{Spec: leaky, Units: 3, Cost: 3}, 0},
 		{"less", call.Settled{Spec: leaky, Units: 3, Cost: 1}, -2},
 		{"more than fits", call.Settled{Spec: leaky, Units: 3, Cost: 99}, 7},
-		{"raised", call.Settled{Spec: leaky, Units: 3, Cost: 3, Raise: true}, 3},
-		{"strikes", call.Settled{Spec: leaky, Units: 3, Cost: -2, Strikes: true}, -2},
-		{"places", call.Settled{Spec: places, Units: 2, Cost: 2}, -2},
+		{"raised", call.Settled{Spec: leaky, Cost: 3, Raise: true}, 3},
+		{"forgiven", call.Settled{Spec: leaky, Cost: -2}, -2},
+		{"places", call.Settled{Spec: places, Units: 2}, -2},
 	} {
-		if got := c.of.Events(); got != c.want {
+		if got := c.of.Spec.Correction(c.of.Units, c.of.Cost, c.of.At).Events; got != c.want {
 			t.Errorf("%s: %d events, want %d", c.name, got, c.want)
 		}
 	}
 	all := []call.Settled{
 		{Key: "key", Spec: leaky, Units: 3, Cost: 1},
 		{Key: "key", Spec: leaky, Units: 1, Cost: 1},
-		{Key: "key", Spec: leaky, Units: 3, Cost: 4, Looks: true, At: exact.Charge{At: 7}},
+		{Key: "key", Spec: leaky, Units: 3, Cost: 4},
 		{Key: "key", Spec: leaky, Units: 1, BanFor: time.Second, Cost: 9},
 	}
 	var list call.Corrections

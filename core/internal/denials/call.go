@@ -37,7 +37,7 @@ func (d *Denials) Look(checks []Check, now int64) (known Known) {
 				// Only the store knows which reservations of others are over. The costs of checks with one state add up.
 				return Known{}
 			}
-			bans = bans || c.Spec.Algorithm.Bans()
+			bans = bans || c.OfBan
 			denied = denied && !c.Spec.IsShadow() && !c.looks() && d.repeat(c, now)
 		}
 		known.All = known.All && denied
@@ -60,7 +60,7 @@ func (k *Known) heedBans(checks []Check) {
 		c := &checks[i]
 		shadow := c.Spec.IsShadow()
 		shadows = shadows || shadow
-		if c.Spec.Algorithm.Bans() {
+		if c.OfBan {
 			strikes = strikes || c.OnDenial || c.charges() && c.Spec.Extends()
 			if !c.looks() && !shadow {
 				bans, k.Banned = true, k.Banned || k.Denied&(1<<i) != 0
@@ -134,7 +134,7 @@ func (c *Check) looks() bool { return c.Units == 0 }
 func (c *Check) charges() bool { return !c.looks() && !c.Condition && !c.OnDenial }
 
 func (c *Check) writes() bool {
-	return c.charges() || (c.Condition || c.OnDenial) && c.Spec.Algorithm.Bans()
+	return c.charges() || (c.Condition || c.OnDenial) && c.OfBan
 }
 
 // met reports whether a check has the same state as an earlier one, so that their costs add up, as those of

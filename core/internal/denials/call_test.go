@@ -16,7 +16,7 @@ func TestWhatIsKnownOfACall(t *testing.T) {
 		Ban: exact.BanTerms{First: time.Minute, Factor: 2, Longest: time.Hour, Forget: time.Hour},
 	})
 	denied := func(spec *exact.Spec) Check {
-		c := Check{Key: "denied", Spec: spec, Units: 1}
+		c := Check{Key: "denied", Spec: spec, OfBan: spec == ban, Units: 1}
 		own := []Check{c}
 		d.Begin(own)
 		d.Denied(own, now, func(int) (Denial, bool) {
@@ -45,8 +45,8 @@ func TestWhatIsKnownOfACall(t *testing.T) {
 		"it is a shadow":            {[]Check{with(limited, func(c *Check) { c.Spec = spec.Shadow() })}, Known{}},
 		"a ban is in force":         {[]Check{free, banned}, Known{Denied: 2, Banned: true, All: true}},
 		"a ban is, with a shadow":   {[]Check{banned, with(free, func(c *Check) { c.Spec = spec.Shadow() })}, Known{Denied: 1, Banned: true}},
-		"a denial strikes":          {[]Check{limited, {Key: "free", Spec: ban, Units: 1, OnDenial: true}}, Known{}},
-		"a denial strikes not":      {[]Check{limited, {Key: "free", Spec: ban, Units: 1, Condition: true}}, Known{Denied: 1}},
+		"a denial strikes":          {[]Check{limited, {Key: "free", Spec: ban, OfBan: true, Units: 1, OnDenial: true}}, Known{}},
+		"a denial strikes not":      {[]Check{limited, {Key: "free", Spec: ban, OfBan: true, Units: 1, Condition: true}}, Known{Denied: 1}},
 	} {
 		if got := d.Look(c.checks, now); got != c.want {
 			t.Errorf("%s: %+v is known, want %+v", name, got, c.want)

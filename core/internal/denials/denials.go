@@ -43,6 +43,8 @@ type Check struct {
 	Spec *exact.Spec
 	// Units is how many units the check asks for, and Headroom how many have to be left.
 	Units, Headroom int
+	// OfBan says that the limit is that of a ban.
+	OfBan bool
 	// Condition, OnDenial and Or are those of a [call.Check].
 	Condition, OnDenial, Or bool
 	// Reserves says that the charge is given back by itself unless it is settled in time.
@@ -64,14 +66,11 @@ func (c *Check) Repeated() Denial {
 // stateKey returns the key of the check's state.
 func (c *Check) stateKey() exact.Key { return call.StateKey(c.Key, c.Spec) }
 
-// need returns how many events have to fit for a check to pass, its cost and its headroom, or more than the capacity. A
-// check that needs as much as a denied one, or more, is denied, too.
+// need returns how many events have to fit for a check to pass: see [call.Check.Need]. A check that needs as much as a denied one,
+// or more, is denied, too.
 func (c *Check) need() int {
-	if c.Spec.Algorithm.Bans() { // however many strikes
-		return min(c.Units, 1)
-	}
-	tooMuch := c.Spec.Capacity + 1
-	return min(c.Units, tooMuch) + min(c.Headroom, tooMuch)
+	most := c.Spec.MostNeeded
+	return min(min(c.Units, most)+min(c.Headroom, most), most)
 }
 
 // Memory keeps entries by the states of the checks that were denied. It may lose any of them, and many goroutines use it at once.
@@ -191,9 +190,7 @@ func (d *Denials) Clear() { d.kept.Clear() }
 // remember remembers the denial of a check that was sent and answered at some instants, if it can be
 // repeated, and unless something has changed since begin.
 func (d *Denials) remember(c *Check, told Denial, sent, received int64) {
-	if told.RetryAfter == Never ||
-		c.Spec.Algorithm.Holds() || // others may give places back at any time
-		c.Spec.Estimates() { // its RetryAfter may be an estimate
+	if told.RetryAfter == Never || told.Estimated || c.Spec.Estimates() { // it may pass before its RetryAfter
 		return
 	}
 	// The numbers hold until Remaining grows, and the denial until RetryAfter. The

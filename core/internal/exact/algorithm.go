@@ -47,24 +47,57 @@ var table = [end]struct {
 	observed   int    // how many numbers of a Usage it needs
 	next       string // the event after which Remaining grows
 	windowed   bool   // it counts events per window; otherwise it is a meter
-	slides     bool   // its window moves with the time, and never closes
 	delays     bool   // it delays the events that it admits
 	logs       bool   // it keeps an instant for each event that it admits
 	kind       Kind   // see Kind
 	dated      bool   // a calendar cuts its windows
 	estimates  bool   // after a named limit's numbers have changed, a wait is an estimate
+	grants     Grants // how units may be granted ahead of time
+	load       int    // how many checks of a bucket take a script as long as one of its checks; 0: one
+	unreserved string // why a charge cannot be given back by itself after a time; "": it can
 }{
-	Leaky:         {name: "leaky", arithmetic: meter{}, observed: 1, next: "next drip"},
-	Shaping:       {name: "shaping", arithmetic: meter{absolute: true}, observed: 1, next: "next turn", delays: true},
-	TokenBucket:   {name: "token-bucket", arithmetic: meter{}, observed: 1, next: "next token"},
-	GCRA:          {name: "gcra", arithmetic: meter{absolute: true}, observed: 1, next: "next"},
-	FixedWindow:   {name: "fixed-window", arithmetic: fixed{}, observed: 2, next: "window ends", windowed: true},
-	SlidingWindow: {name: "sliding-window", arithmetic: sliding{}, observed: 3, next: "next", windowed: true, slides: true, estimates: true},
-	SlidingLog:    {name: "sliding-log", arithmetic: logged{}, observed: 4, next: "next", windowed: true, slides: true, logs: true},
-	Concurrent:    {name: "concurrent", arithmetic: concurrent{}, observed: 4, next: "next lease ends", windowed: true, kind: Places},
-	Ban:           {name: "ban", arithmetic: ban{}, observed: 4, next: "strike expires", windowed: true, kind: Bans},
-	Calendar:      {name: "calendar", arithmetic: dated{}, observed: 2, next: "window ends", windowed: true, dated: true},
+	Leaky:       {name: "leaky", arithmetic: meter{}, observed: 1, next: "next drip", grants: Steady},
+	Shaping:     {name: "shaping", arithmetic: meter{absolute: true}, observed: 1, next: "next turn", delays: true, unreserved: "hands turns on"},
+	TokenBucket: {name: "token-bucket", arithmetic: meter{}, observed: 1, next: "next token", grants: Steady},
+	GCRA:        {name: "gcra", arithmetic: meter{absolute: true}, observed: 1, next: "next", grants: Steady},
+	FixedWindow: {name: "fixed-window", arithmetic: fixed{}, observed: 2, next: "window ends", windowed: true, grants: Closing},
+	SlidingWindow: {
+		name: "sliding-window", arithmetic: sliding{}, observed: 3, next: "next", windowed: true, estimates: true, grants: Metered,
+	},
+	SlidingLog: {
+		name: "sliding-log", arithmetic: logged{}, observed: 4, next: "next", windowed: true, logs: true, grants: Metered,
+		load: 4, // measured: 8.9 µs of Redis where a leaky bucket takes 2.7 and a sliding window 3.3
+	},
+	Concurrent: {
+		name: "concurrent", arithmetic: concurrent{}, observed: 4, next: "next lease ends", windowed: true, kind: Places, unreserved: "has a lease",
+	},
+	Ban: {name: "ban", arithmetic: ban{}, observed: 4, next: "strike expires", windowed: true, kind: Bans, unreserved: "is a ban"},
+	Calendar: {
+		name: "calendar", arithmetic: dated{}, observed: 2, next: "window ends", windowed: true, dated: true, grants: Closing,
+		unreserved: "has windows of a calendar",
+	},
 }
+
+// Grants says how units of a limit may be granted ahead of time: see the terms of package lease.
+type Grants uint8
+
+// The ways.
+const (
+	// NotGranted units are charged as they are spent.
+	NotGranted Grants = iota
+	// Steady units flow at the rate of a meter.
+	Steady
+	// Closing units are spent in the window that they were charged in.
+	Closing
+	// Metered units need a meter beside a window that slides.
+	Metered
+)
+
+// Grants returns how units of a limit may be granted ahead of time.
+func (a Algorithm) Grants() Grants { return table[a].grants }
+
+// Unreserved says in some words behind "which" why a charge cannot be given back by itself after a time, or "" if it can.
+func (a Algorithm) Unreserved() string { return table[a].unreserved }
 
 // String returns the name of the algorithm, which is part of every key: "token-bucket". With
 // underscores it is the name of the script's file. It is "" for None.
@@ -79,10 +112,6 @@ func (a Algorithm) Next() string { return table[a].next }
 // Windowed reports whether a limit is written as events per window, and counts them, or as places and
 // their lease. Otherwise it is a meter: it is written as a capacity and a rate, and its level drains.
 func (a Algorithm) Windowed() bool { return table[a].windowed }
-
-// Slides reports whether the window of a windowed algorithm moves with the time. Otherwise it closes, all
-// at once.
-func (a Algorithm) Slides() bool { return table[a].slides }
 
 // Delays reports whether the algorithm delays the events that it admits: see [Spec.Delay].
 func (a Algorithm) Delays() bool { return table[a].delays }

@@ -266,8 +266,11 @@ func (ban) reset(_ *Spec, u Usage) int64 { return u.Fourth }
 
 // Begins reports whether this many strikes begin a ban.
 func (s *Spec) Begins(u Usage, strikes int) bool {
-	return u.Used < s.Full && u.Used+int64(strikes) >= s.Full
+	return s.Algorithm.Bans() && u.Used < s.Full && u.Used+int64(strikes) >= s.Full
 }
+
+// Bars reports whether a ban is in force, so that the key is out.
+func (s *Spec) Bars(u Usage) bool { return s.Algorithm.Bans() && u.Used >= s.Full }
 
 // charged returns the usage after strikes. How long a ban lasts that they begin is told with all the jitter
 // that it may have.

@@ -54,8 +54,14 @@ func (concurrent) units(p *Params) (Units, error) {
 
 func (concurrent) numbers(*Units) []int64 { return nil } // each holder has its own end
 
-// Token returns the token of a charge after a usage at an instant: it is greater than all before it.
-func (u Usage) Token(now int64) int64 { return max(u.Fourth+1, now) }
+// Token returns the token of places that are taken after a usage at an instant: it is greater than all before it. It is 0 if the
+// limit has no places.
+func (s *Spec) Token(u Usage, now int64) int64 {
+	if !s.Algorithm.Holds() {
+		return 0
+	}
+	return max(u.Fourth+1, now)
+}
 
 func (concurrent) observe(s *Spec, st *State, now int64, cost int) (u Usage, repair bool) {
 	if st.spec == nil {
@@ -120,7 +126,7 @@ func (concurrent) store(s *Spec, st *State, u Usage, now int64, cost int, h Hold
 		all[i].until = now + remembered
 	}
 	if cost > 0 {
-		st.at = u.Token(now)
+		st.at = s.Token(u, now)
 		all = insertHolder(all, holder{h, cost, now + s.Window})
 	}
 	st.setHolders(all)

@@ -75,7 +75,7 @@ func TestWaitsAreExact(t *testing.T) {
 			}
 			remaining, next, reset := s.Left(u)
 			if !s.Fits(u, cost) {
-				if wait := s.Wait(u, cost); !s.Fits(at(wait), cost) || s.Fits(at(wait-1), cost) {
+				if wait, _ := s.Wait(u, cost); !s.Fits(at(wait), cost) || s.Fits(at(wait-1), cost) {
 					t.Fatalf("%d do not fit after exactly %d µs: %+v", cost, wait, u)
 				}
 			}
@@ -101,7 +101,9 @@ func TestLargerCostsWaitLonger(t *testing.T) {
 				return false
 			}
 			other, _ := s.Observe(st, now, larger)
-			if got := s.Wait(other, larger) - s.Wait(u, cost); got != longer {
+			of, _ := s.Wait(u, cost)
+			got, _ := s.Wait(other, larger)
+			if got -= of; got != longer {
 				t.Fatalf("%d wait %d µs longer than %d, want %d", larger, got, cost, longer)
 			}
 			return false

@@ -58,8 +58,8 @@ func (r *Record) Settle(s *Spec, c *Correction, now int64) (changed bool) {
 // Reset makes the record as good as new under a spec, and notes that earlier charges are not refunded any more. The
 // latest token of a limit that holds stays.
 func (r *Record) Reset(s *Spec, now int64) (changed bool) {
-	if s.Algorithm.Holds() {
-		return r.State.Vacate()
+	if ofPlaces, taken := r.State.Vacate(s); ofPlaces {
+		return taken
 	}
 	if r.State.spec == nil && r.past == nil {
 		return false

@@ -12,6 +12,7 @@ import (
 	"unique"
 
 	"github.com/weir-go/ratelimit/core/internal/calendar"
+	"github.com/weir-go/ratelimit/internal/traits"
 )
 
 // Params are a limit as the user gives it. They are comparable.
@@ -81,6 +82,17 @@ type Traits struct {
 	Counted bool
 	// Delayed says that the algorithm delays admitted requests: see [Spec.Delay].
 	Delayed bool
+	// Mended says that a check that asks whether it fits mends the state also if it is not charged.
+	Mended bool
+	// Told are the traits that packages outside of core are told.
+	Told traits.Traits
+	// Load is by how much more a check takes of a script than one of a bucket, in such checks. Itemized says that a state remembers
+	// each event by itself.
+	Load     int
+	Itemized bool
+	// MostNeeded is how many events a check needs at most: one more than the capacity, which never fit, or one if any number of them
+	// fits where one does.
+	MostNeeded int
 	// UnitArgument is the Weight as an argument of a script: the cost of one event. It is made once, and of the type in
 	// which a client takes it.
 	UnitArgument any
@@ -127,7 +139,7 @@ func newUnlimited() *Spec {
 func NewSpec(p Params, identity *Spec) *Spec {
 	s := &Spec{Params: p, arithmetic: table[p.Algorithm].arithmetic, identity: identity}
 	s.Units, s.problem = p.units()
-	s.Counted, s.Delayed = p.Algorithm != None && p.Algorithm.Kind() == Quota, p.Algorithm.Delays()
+	s.Traits = traitsOf(&p)
 	if identity == nil {
 		s.identity = s
 	}
@@ -141,6 +153,22 @@ func NewSpec(p Params, identity *Spec) *Spec {
 		s.arguments, s.StateName, s.UnitArgument = newArguments(s), s.stateName(), s.Weight
 	}
 	return s
+}
+
+// traitsOf returns the traits of the limit that some Params make, except its StateName.
+func traitsOf(p *Params) Traits {
+	t := Traits{
+		Counted: p.Algorithm != None && p.Algorithm.Kind() == Quota, Delayed: p.Algorithm.Delays(),
+		MostNeeded: min(p.Capacity, math.MaxInt-1) + 1, Load: max(1, table[p.Algorithm].load) - 1, Itemized: p.Algorithm.Lists(),
+	}
+	if p.Algorithm.Bans() {
+		t.Mended, t.MostNeeded = true, 1
+	}
+	t.Told.Reserves = p.Algorithm.Unreserved() == ""
+	if t.Counted {
+		t.Told.Delays, t.Told.Windowed, t.Told.Dated = t.Delayed, p.Algorithm.Windowed(), p.Algorithm.Dated()
+	}
+	return t
 }
 
 // units returns the whole numbers in which a limit counts, or the reason why it cannot be asked.
@@ -243,6 +271,16 @@ func (s *Spec) Observe(st *State, now int64, cost int) (u Usage, repair bool) {
 	return s.arithmetic.observe(s, st, now, cost)
 }
 
+// ObserveCharge is Observe for a check that charges its cost. If that fits, the usage is as a script tells it, which does not look then
+// when the next place is free.
+func (s *Spec) ObserveCharge(st *State, now int64, cost int) (u Usage, repair bool) {
+	u, repair = s.arithmetic.observe(s, st, now, cost)
+	if s.Algorithm.Holds() && s.Fits(u, cost) {
+		u.Second = 0
+	}
+	return u, repair
+}
+
 // Store writes the usage observed in a state back into it, with cost events charged. The holder takes the places of a
 // limit that holds ([Algorithm.Holds]); others have none.
 func (s *Spec) Store(st *State, u Usage, now int64, cost int, h Holder) {
@@ -253,8 +291,11 @@ func (s *Spec) Store(st *State, u Usage, now int64, cost int, h Holder) {
 // Fits reports whether cost events may pass. They are at least one, and no more than the capacity.
 func (s *Spec) Fits(u Usage, cost int) bool { return s.arithmetic.fits(s, u, cost) }
 
-// Wait returns how long it takes until cost events fit that do not fit now.
-func (s *Spec) Wait(u Usage, cost int) int64 { return s.arithmetic.wait(s, u, cost) }
+// Wait returns how long it takes until cost events fit that do not fit now, and whether that is a guess: it is unknown when places
+// are given back.
+func (s *Spec) Wait(u Usage, cost int) (wait int64, guess bool) {
+	return s.arithmetic.wait(s, u, cost), s.Algorithm.Holds()
+}
 
 // Longer returns how much longer a denied cost waits than a smaller or equal one that is denied at
 // the same instant, and whether that follows from the spec alone.
@@ -323,6 +364,36 @@ func (s *Spec) Spacing(cost int) int64 {
 	}
 	ticks := min(s.Weigh(cost)/s.Drain, math.MaxInt64/s.Tick/int64(time.Microsecond))
 	return ticks * s.Tick
+}
+
+// GivesWay reports whether a state may be forgotten at an instant, given its usage as observed for one event: its key has room. A
+// holder that is forgotten would let another one in, and a token could come twice.
+func (s *Spec) GivesWay(u Usage, now int64) bool {
+	if s.Algorithm.Holds() {
+		return s.Unused(u) && u.Fourth < now
+	}
+	return s.Fits(u, 1)
+}
+
+// Correction returns the correction of a charge of some units to their real cost. Of a ban no charge is known.
+func (s *Spec) Correction(units, cost int, at Charge) Correction {
+	most := s.MostCharged()
+	if s.Algorithm.Bans() {
+		at = Charge{}
+	}
+	return Correction{Events: max(-most, min(cost, most)) - min(units, most), At: at}
+}
+
+// WeighCheck returns the weight of the cost of a check, or one unit more than the capacity if the cost exceeds it. Strikes that
+// exceed it fit as fewer do.
+func (s *Spec) WeighCheck(cost int) int64 {
+	switch {
+	case cost <= s.Capacity:
+		return s.Weigh(cost)
+	case s.MostNeeded > s.Capacity:
+		return s.Full + 1
+	}
+	return s.Full
 }
 
 // Weigh returns the weight of events in units. They are no more than the capacity, or one more.

@@ -103,14 +103,17 @@ func (st *State) holders() []holder {
 	return st.list.holders
 }
 
-// Vacate gives back all places of a concurrent limit, and reports whether any was taken. The latest token
-// is still known.
-func (st *State) Vacate() bool {
+// Vacate gives back all places of a state of a concurrent limit, and reports whether it is one, and whether any was taken. Such a
+// state stays, since its latest token is still known.
+func (st *State) Vacate(s *Spec) (ofPlaces, taken bool) {
+	if !s.Algorithm.Holds() {
+		return false, false
+	}
 	if len(st.holders()) == 0 {
-		return false
+		return true, false
 	}
 	st.setHolders(nil)
-	return true
+	return true, true
 }
 
 func (st *State) setHolders(holders []holder) {

@@ -173,6 +173,21 @@ func Parse(text string) (Params, error) {
 	return p, nil
 }
 
+// Trial returns the text of a limit of the algorithm that admits one event in a minute, or in an hour of a calendar, and forgets it
+// soon after that.
+func (a Algorithm) Trial() string {
+	pace := "1m"
+	switch {
+	case a.Dated():
+		pace = "every 1h"
+	case a.Bans():
+		pace = "1m, first 1m, factor 1, longest 1m, forget 1ms"
+	case !a.Windowed():
+		pace = "1/m"
+	}
+	return a.String() + " 1, " + pace
+}
+
 // parseNumber reads a whole number. Errors name it.
 func parseNumber(what, text string) (int, error) {
 	n, err := strconv.Atoi(text)

@@ -77,8 +77,9 @@ func TermsOf(s *exact.Spec, over float64) Terms {
 	if lasts == 0 {
 		return Terms{}
 	}
-	t := Terms{Lasts: lasts, Most: most, Closes: s.Algorithm.Windowed() && !s.Algorithm.Slides()}
-	if s.Algorithm.Slides() {
+	grants := s.Algorithm.Grants()
+	t := Terms{Lasts: lasts, Most: most, Closes: grants == exact.Closing}
+	if grants == exact.Metered {
 		t.Meter = exact.Params{Algorithm: exact.Leaky, Name: meterName(s), Capacity: most, Events: most, Period: lasts, Own: true}
 	}
 	return t
@@ -86,14 +87,15 @@ func TermsOf(s *exact.Spec, over float64) Terms {
 
 // lastingOf returns how long grants of a limit last, and how many units one may have: 0 if there are none.
 func lastingOf(s *exact.Spec, over float64) (lasts time.Duration, most int) {
-	if !(over > 0) || s.Exact || s.Algorithm.Delays() || s.Algorithm.Holds() || s.Algorithm.Bans() || s.Events < 1 || s.IsShadow() {
+	grants := s.Algorithm.Grants()
+	if !(over > 0) || s.Exact || grants == exact.NotGranted || s.Events < 1 || s.IsShadow() {
 		return 0, 0
 	}
-	if s.Algorithm.Slides() {
+	if grants == exact.Metered {
 		over /= 2
 	}
 	period := float64(s.Period)
-	if s.Algorithm.Dated() { // the rate in its longest window is the lowest
+	if s.Window > 0 { // of a calendar's windows it is the longest one, in which the rate is the lowest
 		period = float64(s.Window) * float64(s.Tick) * float64(time.Microsecond)
 	}
 	lasts = min(longest, time.Duration(min(float64(longest), over*float64(s.Capacity)*period/float64(s.Events))).Truncate(time.Microsecond))

@@ -71,7 +71,7 @@ func TestTermsKeepTheBound(t *testing.T) {
 		}).Draw(t, "algorithm")
 		capacity := rapid.IntRange(1, 1_000_000).Draw(t, "capacity")
 		events := capacity
-		if !algorithm.Windowed() {
+		if algorithm.Grants() == exact.Steady {
 			events = rapid.IntRange(1, 1_000_000).Draw(t, "events")
 		}
 		period := time.Duration(rapid.Int64Range(1000, int64(48*time.Hour)).Draw(t, "period")).Truncate(time.Microsecond)
@@ -87,7 +87,7 @@ func TestTermsKeepTheBound(t *testing.T) {
 		// What flows while a grant lasts is the excess of a meter; of a sliding limit it is twice what its meter holds.
 		flows := new(big.Rat).Mul(big.NewRat(int64(events), int64(period)), big.NewRat(int64(terms.Lasts), 1))
 		tolerated := new(big.Rat).Mul(new(big.Rat).SetFloat64(over), big.NewRat(int64(capacity), 1))
-		if algorithm.Slides() {
+		if algorithm.Grants() == exact.Metered {
 			m := terms.Meter
 			if m.Capacity != terms.Most || m.Events != terms.Most || m.Period != terms.Lasts || exact.NewSpec(m, exact.NewSpec(m.Identity(), nil)).Problem() != nil {
 				t.Fatalf("%+v", m)

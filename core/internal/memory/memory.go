@@ -256,17 +256,21 @@ func (m *Store) Reset(ctx context.Context, key string, specs []*exact.Spec) erro
 	now := m.Clock()
 	for _, spec := range specs {
 		k := call.StateKey(key, spec)
-		if e := s.entries[k]; e != nil && spec.Algorithm.Holds() {
-			e.state.Vacate()
-		} else if e != nil {
-			s.pasts.Reset(k, now, spec, e.state.Spec())
-			if s.open[k].Until() > 0 {
-				e.state.Clear()
-			} else {
-				s.remove(e)
+		e := s.entries[k]
+		if e == nil {
+			if s.pasts.Has(k) {
+				s.pasts.Reset(k, now, spec)
 			}
-		} else if s.pasts.Has(k) {
-			s.pasts.Reset(k, now, spec)
+			continue
+		}
+		if ofPlaces, _ := e.state.Vacate(spec); ofPlaces {
+			continue
+		}
+		s.pasts.Reset(k, now, spec, e.state.Spec())
+		if s.open[k].Until() > 0 {
+			e.state.Clear()
+		} else {
+			s.remove(e)
 		}
 	}
 	return nil

@@ -153,10 +153,7 @@ func (e *entry) givesWay(now int64, spared []call.Check) bool {
 		return false
 	}
 	u, _ := spec.Observe(&e.state, now, 1)
-	if spec.Algorithm.Holds() { // a holder that is forgotten would let another one in
-		return spec.Unused(u) && u.Fourth < now // else a token could come twice
-	}
-	return spec.Fits(u, 1)
+	return spec.GivesWay(u, now)
 }
 
 // key returns the key of an entry's state.

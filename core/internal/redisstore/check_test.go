@@ -1,10 +1,12 @@
 package redisstore
 
 import (
+	"flag"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -112,6 +114,7 @@ func TestPlainChecksAreDecidedAsAllChecks(t *testing.T) {
 			continue
 		}
 		t.Run(of.String(), func(t *testing.T) {
+			t.Parallel()
 			random, rig := repeatable.Random(t), newRig(t)
 			plainly, known := rig.store(t), rig.store(t)
 			unknown := 0
@@ -186,6 +189,16 @@ func settleBy(t *testing.T, r *Store, one call.Correction, plainly bool) (answer
 	return c.Answer.Text, c.Request.Plain
 }
 
+// examples is how many examples each random test draws that draws them by rapid, and a measure for those that do not.
+func examples(t *testing.T) int {
+	t.Helper()
+	number, err := strconv.Atoi(flag.Lookup("rapid.checks").Value.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return number
+}
+
 // The script of an algorithm's settlements of one charge each tells and leaves the same as that for all settlements,
 // or does nothing and says so, whatever lies in the key, and however the clock and the numbers of the limit change.
 func TestPlainSettlementsAreCarriedOutAsAllSettlements(t *testing.T) {
@@ -194,12 +207,13 @@ func TestPlainSettlementsAreCarriedOutAsAllSettlements(t *testing.T) {
 			continue
 		}
 		t.Run(of.String(), func(t *testing.T) {
+			t.Parallel()
 			random, rig := repeatable.Random(t), newRig(t)
 			plainly, known := rig.store(t), rig.store(t)
 			settled, unknown := 0, 0
 			var all []*exact.Spec
 			var open []call.Correction
-			for round := range 1500 {
+			for round := range 6 * examples(t) {
 				if round%150 == 0 {
 					all, open = roomyPlansOf(random, of), nil
 				}

@@ -29,7 +29,7 @@ func TestPlacesAreGivenBackInFewWords(t *testing.T) {
 		as   []script.Task
 	}{
 		"alone":                       {nil, []script.Task{script.Release}},
-		"beside a renewal":            {[]call.Correction{{Correction: exact.Correction{Events: -1, Renew: true}, Key: "other", Spec: limit}}, []script.Task{script.Settle}},
+		"beside a renewal":            {[]call.Correction{{Correction: exact.Correction{Events: -1, Renew: true, Holder: call.NewHolder()}, Key: "other", Spec: limit}}, []script.Task{script.Settle}},
 		"beside several of one":       {[]call.Correction{release("other", limit, call.NewHolder(), 2)}, []script.Task{script.Settle}},
 		"beside what is no place":     {correction("other", hourly, 1), []script.Task{script.Release, script.Settle}},
 		"beside one of the same name": {[]call.Correction{release("a", limit, call.NewHolder(), 1)}, []script.Task{script.Release}},

@@ -150,7 +150,7 @@ func (s *server) settle() {
 
 // laneOf returns the lane of some corrections.
 func (s *server) laneOf(list []call.Correction) *lane {
-	if slices.ContainsFunc(list, func(c call.Correction) bool { return !c.Spec.Algorithm.Holds() || c.Reset }) {
+	if slices.ContainsFunc(list, func(c call.Correction) bool { return !c.Hurries() }) {
 		return s.settlements
 	}
 	return s.places

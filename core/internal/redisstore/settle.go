@@ -65,7 +65,7 @@ func joinSettled(shares [][]call.Correction, each []error) error {
 }
 
 // sharesOf puts corrections that are carried out together next to each other, in their order, and returns these shares:
-// places, which have a lane of their own, and others. If there may be several servers, each key has shares of its own.
+// corrections that hurry, which have a lane of their own, and others. If there may be several servers, each key has shares of its own.
 func sharesOf(list []call.Correction, sharded bool) (shares [][]call.Correction) {
 	apart := func(a, b *call.Correction) int {
 		if byKey := strings.Compare(a.Key, b.Key); sharded && byKey != 0 {
@@ -86,9 +86,9 @@ func sharesOf(list []call.Correction, sharded bool) (shares [][]call.Correction)
 	return shares
 }
 
-// rank returns 0 for places, and else 1.
+// rank returns 0 for a correction that hurries, and else 1.
 func rank(c *call.Correction) int {
-	if c.Spec.Algorithm.Holds() {
+	if c.Hurries() {
 		return 0
 	}
 	return 1

@@ -155,7 +155,7 @@ func (r *Store) reportMark(c *call.Check, mark script.Mark) {
 // reportRepair counts and logs that a key held a value that no script of ours writes, or had no time to live. If the call
 // charges it, it has been repaired. Logs do not name the key.
 func (r *Store) reportRepair(c *call.Check, mark script.Mark) {
-	if !c.Charge && (!c.Spec.Algorithm.Bans() || c.Looks()) {
+	if !c.Mends() {
 		return
 	}
 	message := "core: a redis key was damaged and has been replaced"

@@ -32,7 +32,7 @@ type Request struct {
 	Reserving []Reserving
 
 	checks int // or corrections
-	logs   int // how many of them are about lists of instants
+	load   int // by how much more they take than as many checks of a bucket, in such checks
 	noted  int // how many of them are noted
 	logged int // units that a list would have to remember, each time the call is asked
 	// alike says that the same request may be asked several times at once: no two of its checks
@@ -108,14 +108,11 @@ func (r *Request) SetChecks(groups [][]call.Check, times int, wantInstant bool, 
 			if c.Either { // each of the calls may be charged another one
 				r.alike = false
 			}
-			r.involve(c.Spec.Algorithm)
+			r.involve(c.Spec)
 			r.Numbers += numbersOf(c)
 			r.checks++
 			if c.Noted() {
 				r.noted++
-			}
-			if c.Spec.Algorithm.Holds() && c.Charge { // each call has a holder of its own, and a token
-				r.Instant, r.alike = true, false
 			}
 			if len(groups) > 1 && c.Spec.Algorithm.Dated() { // one of the groups may have to be asked again
 				r.alike = false
@@ -124,10 +121,7 @@ func (r *Request) SetChecks(groups [][]call.Check, times int, wantInstant bool, 
 				r.Instant, r.alike = true, false
 				r.reserve(c)
 			}
-			if c.OnDenial || c.Charge && c.Spec.Algorithm.Bans() { // a ban may begin between two of them
-				r.alike = false
-			}
-			if c.Charge && c.Spec.Algorithm.Lists() {
+			if c.Spec.Itemized && c.Charge {
 				r.logged += c.Events(times)
 			}
 		}
@@ -138,18 +132,16 @@ func (r *Request) SetChecks(groups [][]call.Check, times int, wantInstant bool, 
 // knows such a check.
 func (r *Request) setPlain(c *call.Check, times int, wantInstant bool, clock func() int64, key func(string, *exact.Spec) string) bool {
 	books := c.Settled && c.Noted() || c.ReserveFor > 0
-	if !c.Spec.Counted || c.Either || c.OnDenial || c.Costs != nil || books && (times > 1 || c.Looks() || !Books(c.Spec.Algorithm)) {
+	if !checks[c.Spec.Algorithm] || c.Either || c.OnDenial || c.Costs != nil || books && (times > 1 || c.Looks() || !booked[c.Spec.Algorithm]) {
 		return false
 	}
 	r.Keys = append(r.Keys, key(c.Key, c.Spec))
 	r.Plain, r.Of, r.Numbers, r.checks = true, c.Spec.Algorithm, c.Spec.Algorithm.Observed(), 1
 	r.Instant, r.Times, r.alike = wantInstant, times, times == 1
 	r.plain = plainCheck{c.Spec.CheckWords(c.Charge, c.Headroom, clock), costOf(c), c.Spec, c.Charge, false, c.Headroom, clock}
-	if c.Spec.Algorithm.Logs() {
-		r.logs = 1
-		if c.Charge {
-			r.logged = c.Events(times)
-		}
+	r.load = c.Spec.Load
+	if c.Spec.Itemized && c.Charge {
+		r.logged = c.Events(times)
 	}
 	if books {
 		r.book(c)
@@ -186,18 +178,29 @@ func (r *Request) Explain() {
 }
 
 // Checks reports whether there is a script of the task [Check] for an algorithm.
-func Checks(of exact.Algorithm) bool { return !of.Holds() && !of.Bans() }
+func Checks(of exact.Algorithm) bool { return checks[of] }
+
+var checks = func() (all [exact.Count + 1]bool) {
+	for of := range exact.All() {
+		all[of] = isThere(Check, of)
+	}
+	return all
+}()
 
 // Books reports whether there is a script of the task [Book] for an algorithm.
-func Books(of exact.Algorithm) bool {
-	return of.Noted() && Checks(of) || of == exact.FixedWindow || of == exact.SlidingWindow
-}
+func Books(of exact.Algorithm) bool { return booked[of] }
+
+var booked = func() (all [exact.Count + 1]bool) {
+	for of := range exact.All() {
+		all[of] = isThere(Book, of)
+	}
+	return all
+}()
 
 // involve notes the algorithm of a check, or of a correction, that is not counted yet.
-func (r *Request) involve(a exact.Algorithm) {
-	if a.Logs() {
-		r.logs++
-	}
+func (r *Request) involve(s *exact.Spec) {
+	a := s.Algorithm
+	r.load += s.Load
 	if r.checks == 0 {
 		r.Of = a
 	} else if r.Of != a {
@@ -210,19 +213,28 @@ const wordsOfCheck = 3
 
 // appendCheck appends the words of a check for limit.lua and cost.lua, and its holder, or nil if it takes no places.
 func (r *Request) appendCheck(c *call.Check, more bool, among exact.Among, clock func() int64) {
-	units, name := costOf(c), any(nil)
-	if c.Charge && c.Spec.Algorithm.Holds() {
-		name = r.nameOf(c.Holder, c.Waiter)
+	limit, name := any(nil), any(nil)
+	switch c.Spec.Algorithm.Kind() {
+	case exact.Places:
+		if c.Charge { // each call has a holder of its own, and a token
+			name, r.Instant, r.alike = r.nameOf(c.Holder, c.Waiter), true, false
+		}
+	case exact.Bans:
+		if c.Charge || c.OnDenial { // a ban may begin between two of them
+			r.alike = false
+		}
+		if !c.Charge && !c.Looks() {
+			limit = c.Spec.HeedArgument(c.OnDenial, more)
+		}
+	case exact.Quota:
+		if c.Noted() {
+			limit = c.Spec.NoteArgument(r.Times > 1, more, among, c.Headroom)
+		}
 	}
-	if c.Spec.Algorithm.Bans() && !c.Charge && !c.Looks() {
-		r.Arguments = append(r.Arguments, c.Spec.HeedArgument(c.OnDenial, more), units, name)
-		return
+	if limit == nil {
+		limit = c.Spec.LimitArgument(c.Charge, more, among, c.Headroom, clock)
 	}
-	if c.Noted() {
-		r.Arguments = append(r.Arguments, c.Spec.NoteArgument(r.Times > 1, more, among, c.Headroom), units, name)
-		return
-	}
-	r.Arguments = append(r.Arguments, c.Spec.LimitArgument(c.Charge, more, among, c.Headroom, clock), units, name)
+	r.Arguments = append(r.Arguments, limit, costOf(c), name)
 }
 
 // costOf returns the cost of a check in the limit's units, or all of its costs.
@@ -262,15 +274,10 @@ func listedCosts(c *call.Check) string {
 // weighed returns the cost of a check in the limit's units, or one more than the capacity if the cost
 // exceeds it. A check that looks has nothing to fit.
 func weighed(c *call.Check) int64 {
-	switch {
-	case c.Looks():
+	if c.Looks() {
 		return 0
-	case c.Spec.Algorithm.Bans():
-		return int64(min(c.Cost, c.Spec.Capacity))
-	case c.Cost > c.Spec.Capacity:
-		return c.Spec.Full + 1
 	}
-	return c.Spec.Weigh(c.Cost)
+	return c.Spec.WeighCheck(c.Cost)
 }
 
 // SetCorrections makes the request one to carry out corrections. key returns the Redis key of the
@@ -295,7 +302,7 @@ func (r *Request) SetCorrections(list []call.Correction, clock func() int64, key
 			r.close(c)
 		}
 		r.Releases = r.Releases && !r.Plain && releases(c)
-		r.involve(c.Spec.Algorithm)
+		r.involve(c.Spec)
 		r.Numbers++ // with the observation behind it, if that is wanted
 		r.checks++
 	}
@@ -310,10 +317,18 @@ const (
 	byInstant
 )
 
-var adjusts = [exact.Count + 1]adjustment{
-	exact.Leaky: byNumber, exact.TokenBucket: byNumber, exact.GCRA: byNumber, exact.Shaping: byNumber,
-	exact.FixedWindow: byInstant, exact.SlidingWindow: byInstant, exact.SlidingLog: byInstant,
-}
+var adjusts = func() (all [exact.Count + 1]adjustment) {
+	for of := range exact.All() {
+		switch {
+		case !isThere(Adjust, of):
+		case of.Noted():
+			all[of] = byNumber
+		default:
+			all[of] = byInstant
+		}
+	}
+	return all
+}()
 
 // Adjusts reports whether there is a script of the task [Adjust] for an algorithm.
 func Adjusts(of exact.Algorithm) bool { return adjusts[of] != unadjusted }
@@ -339,7 +354,7 @@ func (r *Request) appendCorrection(c *call.Correction, clock func() int64) {
 	switch {
 	case c.Leaves != nil:
 		r.Arguments = append(r.Arguments, unitsOf(c), string(c.Leaves.AppendName(nil)), 0, "leave")
-	case c.Spec.Algorithm.Holds():
+	case c.OfPlaces():
 		r.Arguments = append(r.Arguments, unitsOf(c), r.nameOf(c.Holder, nil), 0, how(c))
 	default:
 		r.Arguments = append(r.Arguments, unitsOf(c), usedThen(c), c.At.At, how(c))
@@ -368,7 +383,7 @@ func usedThen(c *call.Correction) any {
 
 // releases reports whether a correction gives back one place and is asked nothing.
 func releases(c *call.Correction) bool {
-	return c.Spec.Algorithm.Holds() && c.Events == -1 && !c.Renew && !c.Reset && !c.Raise && !c.Wanted && c.Leaves == nil
+	return c.OfPlaces() && c.Events == -1 && !c.Renew && !c.Raise && !c.Wanted && c.Leaves == nil
 }
 
 // The words of settle.lua for each correction.
@@ -413,7 +428,7 @@ func how(c *call.Correction) (word any) {
 		word = "renew"
 	case c.Length > 0:
 		word = "ban"
-	case !c.Firm && c.Spec.Algorithm.Delays():
+	case c.OfTurn():
 		word = "last"
 	default:
 		word = "settle"
@@ -437,15 +452,12 @@ func (r *Request) SeveralKeys() bool {
 // Weight returns the weight of a request that is asked times times, in checks of a bucket. Reservations are noted. A sliding log is
 // searched, and gets an instant for each unit.
 func (r *Request) Weight(times int) int {
-	return r.checks + r.noted*(weightOfNoted-1) + r.logs*(weightOfLog-1) + len(r.Reserving) + r.logged*times/unitsPerWeight
+	return r.checks + r.noted*(weightOfNoted-1) + r.load + len(r.Reserving) + r.logged*times/unitsPerWeight
 }
 
 const (
 	// weightOfNoted is the weight of a noted check: measured, 23 to 30 µs of Redis where a plain one took 9 to 12.
 	weightOfNoted = 3
-	// weightOfLog is the weight of a check of a log: measured, 8.9 µs of Redis where a leaky bucket takes 2.7 and a
-	// sliding window 3.3.
-	weightOfLog = 4
 	// unitsPerWeight is how many instants of a log weigh as much as a check of a bucket.
 	unitsPerWeight = 100
 )

@@ -12,6 +12,7 @@ import (
 	"crypto/sha1"
 	"embed"
 	"encoding/hex"
+	"io/fs"
 	"slices"
 	"strings"
 	"sync"
@@ -242,6 +243,12 @@ func partOf(file, name string) string {
 		}
 	}
 	return text.String()
+}
+
+// isThere reports whether an algorithm has a script of its own for a task, as a whole file.
+func isThere(does Task, of exact.Algorithm) bool {
+	_, err := fs.Stat(lua, "lua/"+does.file()+"/"+fileOf(of)+".lua")
+	return err == nil
 }
 
 // fileOf returns the name of an algorithm's files.

@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"github.com/weir-go/ratelimit/core"
-	"github.com/weir-go/ratelimit/internal/algorithm"
 	"github.com/weir-go/ratelimit/internal/alternatives"
 )
 
@@ -26,6 +25,8 @@ type Call[S any] struct {
 
 // Terms are the fields of a policy that its check needs after the decision.
 type Terms[S any] struct {
+	Kind // of the limit
+
 	// Name is the policy's name, and Unit the unit that it counts.
 	Name, Unit string
 	// Mode decides if the store cannot answer.
@@ -131,12 +132,11 @@ func (c *Call[S]) Settles() bool {
 // Reserves reports whether a call has to be remembered after it was answered.
 func (c *Call[S]) Reserves() bool {
 	for i := range c.Checks {
-		if c.Terms[i].Settle != nil || shapes(&c.Checks[i]) || TakesPlaces(&c.Checks[i]) {
+		t := &c.Terms[i]
+		turns := t.Delays && !c.Checks[i].Shadow // the request may have to be held until its turn
+		if t.Settle != nil || turns || c.TakesPlace(i) {
 			return true
 		}
 	}
 	return false
 }
-
-// shapes reports whether a check may have its request held until its turn.
-func shapes(c *core.Check) bool { return !c.Shadow && algorithm.Delays(c.Limit) }

@@ -27,7 +27,9 @@ var (
 	rate     = core.FixedWindow(10, time.Hour)
 	exports  = core.Concurrent(2, time.Minute)
 	ban      = core.Ban{Strikes: core.SlidingLog(5, time.Minute)}.Limit()
+	bans     = checks.KindOf(ban)
 	settles2 = func(*http.Request, int) int { return 2 }
+	forgives = func(*http.Request, int) int { return -5 }
 )
 
 // Two policies that are one limit are one check, which does what both want.
@@ -36,8 +38,8 @@ func TestOneLimitIsOneCheck(t *testing.T) {
 	c.Add(core.Check{Key: "a", Limit: rate, Cost: 3, Headroom: 1}, terms{Name: "first", Mode: checks.FailOpen, Settle: settles2}, settling)
 	c.Add(core.Check{Key: "b", Limit: rate, Cost: 1}, terms{Name: "other key"}, settling)
 	c.Add(core.Check{Key: "a", Limit: rate, Cost: 5, Headroom: 4, ReserveFor: time.Minute}, terms{Name: "second", Mode: checks.Fallback}, settling)
-	c.Add(core.Check{Key: "a", Limit: ban, Mode: core.Condition}, terms{Settle: settles2, TellBan: true}, settling)
-	c.Add(core.Check{Key: "a", Limit: ban, Mode: core.OnDenial}, terms{Settle: settles2}, settling)
+	c.Add(core.Check{Key: "a", Limit: ban, Mode: core.Condition}, terms{Kind: bans, Settle: settles2, TellBan: true}, settling)
+	c.Add(core.Check{Key: "a", Limit: ban, Mode: core.OnDenial}, terms{Kind: bans, Settle: settles2}, settling)
 	if want := (core.Check{Key: "a", Limit: rate, Cost: 5, Headroom: 4}); len(c.Checks) != 3 || c.Checks[0] != want {
 		t.Fatalf("the checks are %+v, want %+v first of three", c.Checks, want)
 	}
@@ -49,12 +51,25 @@ func TestOneLimitIsOneCheck(t *testing.T) {
 	}
 }
 
+// A response that one of two policies forgives by is forgiven, also if the other one counts it.
+func TestOneOfTwoPoliciesForgives(t *testing.T) {
+	for _, both := range [][]func(*http.Request, int) int{{settles2, forgives}, {forgives, settles2}, {forgives, forgives}, {nil, forgives}} {
+		var c call
+		for _, settle := range both {
+			c.Add(core.Check{Key: "a", Limit: ban, Mode: core.Condition}, terms{Kind: bans, Settle: settle}, settling)
+		}
+		if got := c.Terms[0].Settle(nil, 0); got != -5 {
+			t.Errorf("the strikes are %d, want -5", got)
+		}
+	}
+}
+
 // alternatives returns a call of two alternatives behind a check, each of which has a mode.
 func alternatives(first, second, third checks.Mode) call {
 	var c call
 	c.Add(core.Check{Key: "a", Limit: rate}, terms{Mode: first}, settling)
 	c.AddAlternatives(call{
-		Checks: []core.Check{{Key: "b", Limit: rate}, {Key: "c", Limit: exports}}, Terms: []terms{{Mode: second}, {Mode: third}},
+		Checks: []core.Check{{Key: "b", Limit: rate}, {Key: "c", Limit: exports}}, Terms: []terms{{Mode: second}, {Kind: checks.KindOf(exports), Mode: third}},
 	}, settling)
 	return c
 }
@@ -98,8 +113,8 @@ func TestTheModeOfAnOverload(t *testing.T) {
 func TestWhatThisProcessDecides(t *testing.T) {
 	var c call
 	c.Add(core.Check{Key: "a", Limit: rate}, terms{Mode: checks.Fallback}, settling)
-	c.Add(core.Check{Key: "a", Limit: exports}, terms{Mode: checks.FailOpen}, settling)
-	c.Add(core.Check{Key: "a", Limit: ban, Mode: core.Condition}, terms{Mode: checks.Fallback}, settling)
+	c.Add(core.Check{Key: "a", Limit: exports}, terms{Kind: checks.KindOf(exports), Mode: checks.FailOpen}, settling)
+	c.Add(core.Check{Key: "a", Limit: ban, Mode: core.Condition}, terms{Kind: bans, Mode: checks.Fallback}, settling)
 	if own := c.Local(); len(own.Checks) != 1 || own.Checks[0].Limit != rate {
 		t.Errorf("this process decides about %+v", own.Checks)
 	}
@@ -109,7 +124,7 @@ func TestWhatThisProcessDecides(t *testing.T) {
 func TestABanInForceIsAllThatCounts(t *testing.T) {
 	var c call
 	c.Add(core.Check{Key: "a", Limit: rate}, terms{}, settling)
-	c.Add(core.Check{Key: "a", Limit: ban, Mode: core.Condition}, terms{}, settling)
+	c.Add(core.Check{Key: "a", Limit: ban, Mode: core.Condition}, terms{Kind: bans}, settling)
 	if own, decisions := c.OnlyBans([]core.Decision{{Limit: rate}, {Limit: ban, Allowed: true}}); len(own.Checks) != 2 || len(decisions) != 2 {
 		t.Errorf("without a ban %+v counts", own.Checks)
 	}

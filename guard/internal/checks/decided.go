@@ -1,9 +1,6 @@
 package checks
 
-import (
-	"github.com/weir-go/ratelimit/core"
-	"github.com/weir-go/ratelimit/internal/algorithm"
-)
+import "github.com/weir-go/ratelimit/core"
 
 // Passed reports whether a call passes with these decisions.
 func (c *Call[S]) Passed(decisions []core.Decision) bool {
@@ -16,14 +13,14 @@ func (c *Call[S]) Passed(decisions []core.Decision) bool {
 func (c Call[S]) OnlyBans(decisions []core.Decision) (Call[S], []core.Decision) {
 	inForce := false
 	for i := range c.Checks {
-		inForce = inForce || algorithm.Bans(c.Checks[i].Limit) && !c.Checks[i].Shadow && !decisions[i].Allowed
+		inForce = inForce || c.Terms[i].Bans && !c.Checks[i].Shadow && !decisions[i].Allowed
 	}
 	if !inForce {
 		return c, decisions
 	}
 	own, ofBans := Call[S]{MaxWait: c.MaxWait}, make([]core.Decision, 0, len(decisions))
 	for i := range c.Checks {
-		if check := &c.Checks[i]; check.Shadow || algorithm.Bans(check.Limit) {
+		if check := &c.Checks[i]; check.Shadow || c.Terms[i].Bans {
 			own.Append(*check, c.Terms[i])
 			ofBans = append(ofBans, decisions[i])
 		}

@@ -4,14 +4,13 @@ import (
 	"net/http"
 
 	"github.com/weir-go/ratelimit/core"
-	"github.com/weir-go/ratelimit/internal/algorithm"
 )
 
 // join makes the checks of two policies one that satisfies both: it has the larger cost, before and after, the
 // larger headroom, and the stricter mode for when the store cannot decide.
 func (t *Terms[S]) join(check *core.Check, other Terms[S], theirs *core.Check, settling Settling[S]) {
 	t.Mode = Stricter(t.Mode, other.Mode)
-	if algorithm.Bans(check.Limit) {
+	if t.Bans {
 		check.Cost, check.Mode = max(check.Cost, theirs.Cost), sterner(check.Mode, theirs.Mode)
 		t.Settle, t.TellBan = both(t.Settle, other.Settle), t.TellBan && other.TellBan
 		return
@@ -42,7 +41,8 @@ func sterner(a, b core.Mode) core.Mode {
 	return core.Condition
 }
 
-// both returns the sum of the strikes of two policies that share a ban. A nil function makes no strike.
+// both returns the effect of a response on a ban that two policies share: the sum of the strikes, unless one of them forgives,
+// with less than 0. A nil function does nothing.
 func both[S any](a, b func(*http.Request, S) int) func(*http.Request, S) int {
 	switch {
 	case a == nil:
@@ -50,5 +50,11 @@ func both[S any](a, b func(*http.Request, S) int) func(*http.Request, S) int {
 	case b == nil:
 		return a
 	}
-	return func(r *http.Request, s S) int { return a(r, s) + b(r, s) }
+	return func(r *http.Request, s S) int {
+		own, others := a(r, s), b(r, s)
+		if forgiven := min(own, others); forgiven < 0 {
+			return forgiven
+		}
+		return own + others
+	}
 }

@@ -1,20 +1,25 @@
 package checks
 
 import (
-	"slices"
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
-	"github.com/weir-go/ratelimit/internal/algorithm"
 	"github.com/weir-go/ratelimit/internal/alternatives"
 )
 
-// TakesPlaces reports whether a check takes places if it passes.
-func TakesPlaces(c *core.Check) bool { return c.Mode == core.Charge && algorithm.Holds(c.Limit) }
+// TakesPlace reports whether the check at a place of the call takes places of its limit if it passes.
+func (c *Call[S]) TakesPlace(at int) bool {
+	return c.Terms[at].Places && c.Checks[at].Mode == core.Charge
+}
 
 // TakesPlaces reports whether one of the checks of a call, shadows included, takes places if it passes.
 func (c *Call[S]) TakesPlaces() bool {
-	return slices.ContainsFunc(c.Checks, func(c core.Check) bool { return TakesPlaces(&c) })
+	for i := range c.Checks {
+		if c.TakesPlace(i) {
+			return true
+		}
+	}
+	return false
 }
 
 // MaxWait is how long a call may wait for places: as long as each policy that takes some allows. The zero value is not at
@@ -24,9 +29,9 @@ type MaxWait struct {
 	heeded  bool
 }
 
-// Heed heeds how long a policy allows its check to wait for places.
-func (w *MaxWait) Heed(longest time.Duration, check *core.Check) {
-	if check.Shadow || !TakesPlaces(check) {
+// Heed heeds how long a policy allows its check of some kind to wait for places.
+func (w *MaxWait) Heed(longest time.Duration, check *core.Check, of Kind) {
+	if check.Shadow || !of.Places || check.Mode != core.Charge {
 		return
 	}
 	if !w.heeded || longest < w.Longest {
@@ -39,7 +44,7 @@ func (c *Call[S]) LacksPlaces(decisions []core.Decision) bool {
 	lacks := false
 	for i := range decisions {
 		if d := &decisions[i]; d.Denies() && !c.Checks[i].Shadow {
-			if !algorithm.Holds(d.Limit) || d.RetryAfter == core.Never {
+			if !c.Terms[i].Places || d.RetryAfter == core.Never {
 				return false
 			}
 			lacks = true
@@ -52,7 +57,7 @@ func (c *Call[S]) LacksPlaces(decisions []core.Decision) bool {
 func (c *Call[S]) DenyPlace(decisions []core.Decision, retryAfter time.Duration) {
 	place := -1
 	for i := range decisions {
-		if c.Checks[i].Shadow || !TakesPlaces(&c.Checks[i]) {
+		if c.Checks[i].Shadow || !c.TakesPlace(i) {
 			continue
 		}
 		if d := &decisions[i]; d.Allowed && !d.Waived {

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/weir-go/ratelimit/core"
-	"github.com/weir-go/ratelimit/internal/algorithm"
 	"github.com/weir-go/ratelimit/internal/alternatives"
 )
 
@@ -104,7 +103,7 @@ func (c *Call[S]) FailsClosed() bool {
 // not invented.
 func (c *Call[S]) Local() (own Call[S]) {
 	for i := range c.Checks {
-		if c.Terms[i].Mode == Fallback && !algorithm.Bans(c.Checks[i].Limit) {
+		if c.Terms[i].Mode == Fallback && !c.Terms[i].Bans {
 			own.Append(c.Checks[i], c.Terms[i])
 		}
 	}

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
-	"github.com/weir-go/ratelimit/internal/algorithm"
 	"github.com/weir-go/ratelimit/internal/bounded"
+	"github.com/weir-go/ratelimit/internal/traits"
 )
 
 // Fallback decides in this process while the store cannot. It keeps this process's share of each limit. A
@@ -32,9 +32,10 @@ type Fallback struct {
 
 // snapshot is the last answer of the store about a key under a limit.
 type snapshot struct {
-	used  int           // how many units
-	at    time.Duration // as of when, on the fallback's clock
-	reset time.Duration // when nothing would be used any more
+	used   int           // how many units
+	at     time.Duration // as of when, on the fallback's clock
+	reset  time.Duration // when nothing would be used any more
+	closes bool          // all that is used counts until then, as in a window; else it drains evenly
 }
 
 // New returns the fallback of one of a number of processes that share the traffic about
@@ -94,9 +95,9 @@ func (f *Fallback) ObserveSettled(ctx context.Context, r *core.Reservation, chec
 			continue
 		}
 		then := snapshotOf(quota, &decisions[i], now-ago)
-		left := then.usedAt(now, quota)
+		left := then.usedAt(now)
 		more := min(cost, quota.Capacity()) - check.Units()
-		closed := left == 0 && then.used > 0 && algorithm.Windowed(quota) // the window that was charged
+		closed := left == 0 && then.used > 0 && then.closes // the window that was charged
 		if more < 0 || more > 0 && !closed {
 			f.correct(ctx, check.Key, quota, max(more, -left), now)
 		}
@@ -135,7 +136,7 @@ func (f *Fallback) correctSnapshot(key string, limit core.Quota, more int, now t
 		if found = ok; !ok {
 			return snapshot{}, false
 		}
-		used := min(s.usedAt(now, limit)+more, limit.Capacity())
+		used := min(s.usedAt(now)+more, limit.Capacity())
 		if used <= 0 {
 			return snapshot{}, false
 		}
@@ -306,7 +307,7 @@ func (f *Fallback) startKey(ctx context.Context, check *core.Check, share core.L
 	if err := f.own.Reset(ctx, check.Key, quota); err != nil {
 		return err
 	}
-	used := last.usedAt(f.clock(), quota)
+	used := last.usedAt(f.clock())
 	if used == 0 {
 		return nil
 	}
@@ -316,17 +317,17 @@ func (f *Fallback) startKey(ctx context.Context, check *core.Check, share core.L
 
 // snapshotOf returns the snapshot of a decision about a limit, which was made at an instant.
 func snapshotOf(limit core.Quota, d *core.Decision, at time.Duration) snapshot {
-	return snapshot{used: limit.Capacity() - d.Remaining, at: at, reset: at + d.ResetAfter}
+	return snapshot{used: limit.Capacity() - d.Remaining, at: at, reset: at + d.ResetAfter, closes: traits.Of(limit).Windowed}
 }
 
 // usedAt returns the units still used at a later instant, rounded up. A meter drains evenly. All of a
 // window counts until its end, since it is not known when its units were used.
-func (s *snapshot) usedAt(now time.Duration, limit core.Quota) int {
+func (s *snapshot) usedAt(now time.Duration) int {
 	left := s.reset - now
 	switch {
 	case left <= 0:
 		return 0
-	case algorithm.Windowed(limit) || now <= s.at:
+	case s.closes || now <= s.at:
 		return s.used
 	}
 	return divideUp(s.used, left, s.reset-s.at)
@@ -336,11 +337,11 @@ func (s *snapshot) usedAt(now time.Duration, limit core.Quota) int {
 // from now on. A window closes when it was to.
 func (s *snapshot) corrected(used int, now time.Duration, limit core.Quota) snapshot {
 	reset := s.reset
-	if !algorithm.Windowed(limit) {
+	if !s.closes {
 		pace := limit.Rate()
 		reset = now + time.Duration(divideUp(used, pace.Period, time.Duration(pace.Events)))
 	}
-	return snapshot{used: used, at: now, reset: reset}
+	return snapshot{used: used, at: now, reset: reset, closes: s.closes}
 }
 
 // divideUp returns units·part/whole, rounded up. It has to be less than 2^63.

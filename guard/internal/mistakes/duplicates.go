@@ -6,12 +6,12 @@ import (
 	"log/slog"
 	"reflect"
 	"runtime"
-	"slices"
 	"strings"
 	"sync"
 	"weak"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/internal/given"
 )
 
 // built is where in the program unnamed limits by the default key were built: they
@@ -97,21 +97,23 @@ func forget(id weak.Pointer[core.Limiter]) {
 	delete(built.by, id)
 }
 
-// adapters are the packages through which a program builds middleware, this one included.
-var adapters = func() []string {
-	own := reflect.TypeFor[Limit]().PkgPath()
-	module, _, _ := strings.Cut(own, "/guard/")
-	return []string{own, module + "/guard", module + "/nethttp", module + "/gin", module + "/echo", module + "/echo/v5"}
-}()
+// module is the path of this module.
+var module, _, _ = strings.Cut(reflect.TypeFor[Limit]().PkgPath(), "/guard/")
+
+// isLibrary reports whether a package belongs to the library through which a program builds middleware.
+func isLibrary(path string) bool {
+	directory, inside := strings.CutPrefix(path, module)
+	return inside && !strings.HasSuffix(path, "_test") && given.IsLibrary(directory)
+}
 
 // caller returns the file and the line of the program that builds middleware: the nearest
-// caller that is no adapter.
+// caller outside of the library.
 func caller() string {
 	counters := make([]uintptr, 16)
 	frames := runtime.CallersFrames(counters[:runtime.Callers(2, counters)])
 	for {
 		frame, more := frames.Next()
-		if !more || !slices.Contains(adapters, packageOf(frame.Function)) {
+		if !more || !isLibrary(packageOf(frame.Function)) {
 			return fmt.Sprintf("%s:%d", frame.File, frame.Line)
 		}
 	}

@@ -1,5 +1,4 @@
-// Package accept reads the preferences of an Accept header.
-package accept
+package guard
 
 import (
 	"math"
@@ -11,9 +10,9 @@ import (
 // mostAccepted bounds how many bytes of an Accept header are looked at.
 const mostAccepted = 1 << 10
 
-// PrefersPlainText reports whether the lines of an Accept header rank text/plain strictly
+// prefersPlainText reports whether the lines of an Accept header rank text/plain strictly
 // above JSON. Without a header, or with */*, it does not.
-func PrefersPlainText(accept []string) bool {
+func prefersPlainText(accept []string) bool {
 	var plain, problem preference
 	text := strings.Join(accept, ",")
 	for item := range strings.SplitSeq(text[:min(len(text), mostAccepted)], ",") {

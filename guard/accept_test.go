@@ -1,4 +1,4 @@
-package accept
+package guard
 
 import (
 	"strings"
@@ -62,14 +62,14 @@ func TestPlainTextIsForWhoRanksItStrictlyAboveJSON(t *testing.T) {
 		{strings.Repeat("a/b,", 256) + "text/plain", false},
 		{"text/plain," + strings.Repeat("a/b,", 1<<18), true},
 	} {
-		if got := PrefersPlainText([]string{c.accept}); got != c.want {
+		if got := prefersPlainText([]string{c.accept}); got != c.want {
 			t.Errorf("Accept: %.80s: %v, want %v", c.accept, got, c.want)
 		}
 	}
-	if PrefersPlainText(nil) {
+	if prefersPlainText(nil) {
 		t.Error("no Accept: true, want false")
 	}
-	if PrefersPlainText([]string{"text/plain;q=0.5", "application/json"}) {
+	if prefersPlainText([]string{"text/plain;q=0.5", "application/json"}) {
 		t.Error("two lines are not read as one")
 	}
 }
@@ -79,14 +79,14 @@ func FuzzPrefersPlainText(f *testing.F) {
 		f.Add(accept)
 	}
 	f.Fuzz(func(t *testing.T, accept string) {
-		plain := PrefersPlainText([]string{accept})
-		if plain != PrefersPlainText([]string{accept}) {
+		plain := prefersPlainText([]string{accept})
+		if plain != prefersPlainText([]string{accept}) {
 			t.Error("not the same twice")
 		}
 		if plain && !strings.Contains(strings.ToLower(accept), "text/") {
 			t.Errorf("%q prefers text that it does not name", accept)
 		}
-		if PrefersPlainText([]string{"application/problem+json", accept}) {
+		if prefersPlainText([]string{"application/problem+json", accept}) {
 			t.Errorf("%q beats the highest rank of JSON", accept)
 		}
 	})
