@@ -84,13 +84,13 @@ func TestPlainReservationsAreDecidedAsAllReservations(t *testing.T) {
 					continue
 				}
 				check := call.Check{
-					Key: key, Spec: own, Units: 1 + random.IntN(8), Settled: random.IntN(10) > 0, Holder: call.NewHolder(), Condition: random.IntN(20) == 0,
+					Key: key, Spec: own, Units: 1 + random.IntN(8), Settled: random.IntN(10) > 0, Condition: random.IntN(20) == 0,
 				}
 				if random.IntN(4) == 0 {
 					check.Headroom = random.IntN(own.Capacity + 1)
 				}
 				if of.Windowed() || random.IntN(2) == 0 { // else the check of a window reserves nothing
-					check.ReserveFor = 1 + random.Int64N([]int64{120_000_000, 7_200_000_000}[random.IntN(2)])
+					check.Holder, check.ReserveFor = call.NewHolder(), 1+random.Int64N([]int64{120_000_000, 7_200_000_000}[random.IntN(2)])
 				}
 				name := fmt.Sprintf("round %d at %d: %+v under %s", round, rig.now, check, own)
 

@@ -236,9 +236,9 @@ func TestPlainSettlementsAreCarriedOutAsAllSettlements(t *testing.T) {
 					}
 				}
 				own := all[min(random.IntN(12), len(all)-1)*random.IntN(2)]
-				check := call.Check{Key: fmt.Sprint(round/150, random.IntN(2)), Spec: own, Units: 1 + random.IntN(8), Settled: random.IntN(6) > 0, Holder: call.NewHolder()}
+				check := call.Check{Key: fmt.Sprint(round/150, random.IntN(2)), Spec: own, Units: 1 + random.IntN(8), Settled: random.IntN(6) > 0}
 				if random.IntN(3) == 0 {
-					check.ReserveFor = 1 + random.Int64N(120_000_000)
+					check.Holder, check.ReserveFor = call.NewHolder(), 1+random.Int64N(120_000_000)
 				}
 				if random.IntN(2) == 0 || len(open) == 0 {
 					asked, other := callOf(check), callOf(check)
