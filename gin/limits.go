@@ -33,7 +33,9 @@ type Policy = guard.Policy
 // BanPolicy keeps a key out that has had too many strikes, as a Policy's Ban. [guard.BanPolicy] describes the fields:
 //
 //   - Ban says how many strikes begin a ban, and how long it lasts.
-//   - Strike says, when a request has been served, how many strikes it was: a 401, say.
+//   - Strike says, when a request has been served, how many strikes it was: one for a 401, say.
+//   - Forgive says, when a request has been served that was no strike, whether it clears the strikes of the key: a
+//     login of this user that succeeds.
 //   - StrikeOnDenial makes each denial of the request by another policy of this middleware a strike, in the same
 //     round trip.
 //   - Tell answers a request that the ban denies with 429 and Retry-After, in place of 403.
