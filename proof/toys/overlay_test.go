@@ -1,4 +1,4 @@
-// Package toys proves what an addition to the library takes: a toy of each kind is laid over the source, and the tests of the
+// Package toys proves how few files an addition to the library takes: a toy of each kind is laid over the source, and the tests of the
 // library hold for it. No file is changed: the compiler is told to read others in their place.
 package toys
 
@@ -70,7 +70,7 @@ func (o overlay) write(t *testing.T) string {
 	return told
 }
 
-// test runs the tests of a package of the library with the files, in a directory of their own, and wants so many of them at least.
+// test runs the tests of a package of the library with the files, in a directory of their own, and wants a number of them at least.
 func (o overlay) test(t *testing.T, least int, of string, arguments ...string) {
 	t.Helper()
 	directory := t.TempDir()
