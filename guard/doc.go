@@ -30,9 +30,9 @@
 // # How long a place is held
 //
 // A request holds its places of a [core.Concurrent] limit while its handler runs. They are renewed meanwhile, and given
-// back in the background, once, when the handler has returned, has panicked or has called [runtime.Goexit]. A stream holds them until it ends. If the handler has taken the connection over, they are
-// held until that is closed, too. If it leaves an error for others to answer, they are given back before the
-// answer.
+// back in the background, once, when the handler has returned, has panicked or has called [runtime.Goexit]. A stream
+// holds them until it ends. If the handler has taken the connection over, they are held until that is closed, too. If it
+// leaves an error for others to answer, they are given back before the answer.
 //
 // An [http.TimeoutHandler] around the limiter does not change that: they are held until the handler has really
 // returned. Inside of the limiter, it returns before its handler does, and the places are given back then.

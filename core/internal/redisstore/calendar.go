@@ -90,7 +90,7 @@ func (r *Store) settleServer(ctx context.Context, list []call.Correction) error 
 	return err
 }
 
-// settleFurther sends those of some corrections again that need other windows, so many times at most. err is the error of the
+// settleFurther sends the corrections of a list again that need other windows, a number of times at most. err is the error of the
 // others.
 func (r *Store) settleFurther(ctx context.Context, list []call.Correction, err error, times int) error {
 	var again []call.Correction
