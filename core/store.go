@@ -195,7 +195,7 @@ func (p part) decide(ctx context.Context, store Store, decisions []Decision, rec
 // name.
 type inspected struct{ store Store }
 
-// Inspect returns the store without the caches in front of it, and what it is on: Redis, memory, or neither.
+// Inspect returns the store without the caches in front of it, and its kind: Redis, memory, or neither.
 func (i inspected) Inspect() (own Store, onRedis *redisstore.Store, inMemory *memory.Store) {
 	switch store := i.store.(type) {
 	case *denialCache:

@@ -102,7 +102,8 @@ type Served = guard.Served
 //   - Outcomes are the decisions of the middleware's policies, in their order but with shadow policies last.
 //   - Unanswered are the policies about which nothing was decided, because the store has not answered, or not
 //     before the request's deadline, or because one of them could not name its check.
-//   - Listed says whether one of Options.Lists has decided about the request.
+//   - Listed says that one of Options.Lists has decided about the request: it goes on if Status is 0, and is
+//     denied otherwise.
 //   - Status is 0 if the request goes on to the handler, and otherwise the status it is answered with: 429 if it
 //     is denied, 403 if a list or a ban denies it, 413 if its body is longer than Options.MaxKeyBody, 503 if the
 //     store could not answer and the mode is FailClosed, or if the request's deadline has passed (in every mode),

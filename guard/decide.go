@@ -168,7 +168,7 @@ func (g *generation) readKeys(rc *requestContext, e *Event, body *keyBody) (c ca
 		c, err = g.call(e.Request, rc)
 	}
 	if tooLong := body.tooLong(); tooLong != nil {
-		e.Listed, e.Unanswered, e.Status, e.Err = Unlisted, nil, http.StatusRequestEntityTooLarge, tooLong
+		e.Listed, e.Unanswered, e.Status, e.Err = false, nil, http.StatusRequestEntityTooLarge, tooLong
 		return c, true
 	}
 	if err != nil {
@@ -180,7 +180,7 @@ func (g *generation) readKeys(rc *requestContext, e *Event, body *keyBody) (c ca
 // decideByList has the lists decide about the request of an event. It returns false if the
 // policies decide.
 func (g *generation) decideByList(e *Event) (decided bool) {
-	listed, err := g.options.Lists.find(e.Request)
+	allowed, denied, err := g.options.Lists.find(e.Request)
 	switch {
 	case err != nil:
 		e.Status, e.Err = http.StatusInternalServerError, err
@@ -188,11 +188,11 @@ func (g *generation) decideByList(e *Event) (decided bool) {
 			c := g.uncheckable(i)
 			e.Unanswered = append(e.Unanswered, unanswered(&c, nil)...)
 		}
-	case listed == ListDenied:
+	case denied:
 		e.Status = http.StatusForbidden
 	}
-	e.Listed = listed
-	return err != nil || listed != Unlisted
+	e.Listed = allowed || denied
+	return err != nil || e.Listed
 }
 
 // conclude writes the outcomes of a call into an event, and into the request's context. If they deny the request, it

@@ -21,9 +21,9 @@ type Event struct {
 	// not answered, or not before the request's deadline, or because one of them could not
 	// name its check. It is nil as long as all is well.
 	Unanswered []Unanswered
-	// Listed says whether one of [Options].Lists has decided about the request. Then it has
-	// no Outcomes.
-	Listed Listed
+	// Listed says that one of [Options].Lists has decided about the request: it goes on if Status is 0, and is denied
+	// otherwise. Then it has no Outcomes.
+	Listed bool
 	// Status is 0 if the request goes on to the handler, and otherwise the status it
 	// is answered with: 429 if it is denied, 403 if a list or a ban denies it, 413 if its body is
 	// longer than Options.MaxKeyBody, 503 if the store could not answer and

@@ -54,31 +54,6 @@ type Lists struct {
 	By keyfuncs.Func
 }
 
-// Listed says whether one of [Options].Lists has decided about a request.
-type Listed int
-
-const (
-	// Unlisted says that no list has, but the policies.
-	Unlisted Listed = iota
-	// ListAllowed says that the request goes on because of Lists.Allow.
-	ListAllowed
-	// ListDenied says that the request is denied because of Lists.Deny.
-	ListDenied
-)
-
-// String returns its name in package telemetry, or "unlisted".
-func (l Listed) String() string {
-	switch l {
-	case Unlisted:
-		return "unlisted"
-	case ListAllowed:
-		return "list-allowed"
-	case ListDenied:
-		return "list-denied"
-	}
-	return fmt.Sprintf("Listed(%d)", int(l))
-}
-
 // used reports whether there is a list.
 func (l *Lists) used() bool { return l.Allow != nil || l.Deny != nil }
 
@@ -100,19 +75,16 @@ func (l *Lists) check() error {
 
 // find looks a request up in the lists. With an error, the key of the request
 // could not be found out, and the request is not to be served.
-func (l *Lists) find(r *http.Request) (Listed, error) {
+func (l *Lists) find(r *http.Request) (allowed, denied bool, err error) {
 	address := l.Address(r)
 	key, err := l.key(r)
 	if l.Allow != nil && l.Allow.Has(address, key) {
-		return ListAllowed, nil
+		return true, false, nil
 	}
 	if err != nil {
-		return Unlisted, err
+		return false, false, err
 	}
-	if l.Deny != nil && l.Deny.Has(address, key) {
-		return ListDenied, nil
-	}
-	return Unlisted, nil
+	return false, l.Deny != nil && l.Deny.Has(address, key), nil
 }
 
 // key returns the key of a request, or "" if it has none.

@@ -47,21 +47,21 @@ func TestAllowWinsOverDenyWinsOverThePolicies(t *testing.T) {
 	for _, row := range []struct {
 		address, key string
 		status       int
-		listed       guard.Listed
+		listed       bool
 	}{
-		{"198.51.100.1", "", 0, guard.ListAllowed},
-		{"198.51.100.1", "foe", 0, guard.ListAllowed},
-		{"198.51.100.1", "broken", 0, guard.ListAllowed},
-		{"198.51.100.2", "friend", 0, guard.ListAllowed},
-		{"192.0.2.1", "friend", 0, guard.ListAllowed},
-		{"198.51.100.2", "", http.StatusForbidden, guard.ListDenied},
-		{"198.51.100.2", "none", http.StatusForbidden, guard.ListDenied},
-		{"192.0.2.1", "foe", http.StatusForbidden, guard.ListDenied},
-		{"192.0.2.1", "Foe", http.StatusTooManyRequests, guard.Unlisted},
-		{"192.0.2.1", "", http.StatusTooManyRequests, guard.Unlisted},
-		{"192.0.2.1", "none", http.StatusTooManyRequests, guard.Unlisted},
-		{"192.0.2.1", "broken", http.StatusInternalServerError, guard.Unlisted},
-		{"198.51.100.2", "broken", http.StatusInternalServerError, guard.Unlisted},
+		{"198.51.100.1", "", 0, true},
+		{"198.51.100.1", "foe", 0, true},
+		{"198.51.100.1", "broken", 0, true},
+		{"198.51.100.2", "friend", 0, true},
+		{"192.0.2.1", "friend", 0, true},
+		{"198.51.100.2", "", http.StatusForbidden, true},
+		{"198.51.100.2", "none", http.StatusForbidden, true},
+		{"192.0.2.1", "foe", http.StatusForbidden, true},
+		{"192.0.2.1", "Foe", http.StatusTooManyRequests, false},
+		{"192.0.2.1", "", http.StatusTooManyRequests, false},
+		{"192.0.2.1", "none", http.StatusTooManyRequests, false},
+		{"192.0.2.1", "broken", http.StatusInternalServerError, false},
+		{"198.51.100.2", "broken", http.StatusInternalServerError, false},
 	} {
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
 		r.RemoteAddr = row.address + ":1"
@@ -259,22 +259,12 @@ func TestARequestMeetsOneListWhateverItsKeyTakes(t *testing.T) {
 			live.Swap(byAddress)
 			return "user:42", nil
 		}
-		listed := guard.Unlisted
+		listed := false
 		h := ratelimit.New(memory(), guard.Options{Lists: both, Observe: func(e guard.Event) { listed = e.Listed }},
 			guard.Policy{Limit: core.FixedWindow(1, time.Hour)})(http.HandlerFunc(ok))
 		get(h, "/")
-		if listed == guard.Unlisted {
+		if !listed {
 			t.Errorf("who is %s by both lists is in neither", name)
-		}
-	}
-}
-
-func TestListedHasAName(t *testing.T) {
-	for listed, want := range map[guard.Listed]string{
-		guard.Unlisted: "unlisted", guard.ListAllowed: "list-allowed", guard.ListDenied: "list-denied", 7: "Listed(7)",
-	} {
-		if got := listed.String(); got != want {
-			t.Errorf("%d is called %s, want %s", int(listed), got, want)
 		}
 	}
 }

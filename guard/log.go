@@ -38,7 +38,7 @@ func (l *eventLog) unusual(e *Event) {
 	if e.Degraded() || e.Settled && e.Err != nil {
 		l.warn(ctx, logger, e)
 	}
-	if e.Listed == ListDenied {
+	if e.Listed {
 		logger.LogAttrs(ctx, slog.LevelDebug, "ratelimit: a request is denied by a list")
 		return
 	}

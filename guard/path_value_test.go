@@ -80,8 +80,8 @@ func TestPathValuesForListsAndExplanations(t *testing.T) {
 	denied := guard.Lists{Deny: lists.Of("key:tenant:acme"), By: byTenant}
 	h := guard.Must(guard.New(memory(), guard.Options{Lists: denied}, perHour(5)))
 	r := httptest.NewRequest(http.MethodGet, "/", nil)
-	if e := h.Explain(r, routed{}); e.Listed != guard.ListDenied {
-		t.Errorf("explained: %v, want the list to deny it", e.Listed)
+	if e := h.Explain(r, routed{}); !e.Listed || e.Status != http.StatusForbidden {
+		t.Errorf("explained: %+v, want the list to deny it", e)
 	}
 	if verdict := h.Decide(r, routed{}); verdict.Denial == nil {
 		t.Error("decided: the list does not deny it")

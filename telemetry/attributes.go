@@ -88,11 +88,11 @@ var answered = func() (all [outcomes][]metric.RecordOption) {
 	return all
 }()
 
-// listed are the options of requests that a list has decided about.
-var listed = map[guard.Listed][]metric.AddOption{
-	guard.ListAllowed: added(outcomeKey.String(guard.ListAllowed.String())),
-	guard.ListDenied:  added(outcomeKey.String(guard.ListDenied.String())),
-}
+// The options of requests that a list has decided about.
+var (
+	listAllowed = added(outcomeKey.String("list-allowed"))
+	listDenied  = added(outcomeKey.String("list-denied"))
+)
 
 // checked returns the options of the duration of a request's checks.
 func checked(what about) []metric.RecordOption {

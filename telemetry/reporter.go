@@ -103,8 +103,12 @@ func (r *Reporter) Observe(e guard.Event) {
 		return
 	}
 	ctx := e.Request.Context()
-	if e.Listed != guard.Unlisted {
-		r.instruments.listed.Add(ctx, 1, listed[e.Listed]...)
+	if e.Listed {
+		options := listAllowed
+		if e.Status != 0 {
+			options = listDenied
+		}
+		r.instruments.listed.Add(ctx, 1, options...)
 		return
 	}
 	about := verdict(&e)

@@ -92,8 +92,8 @@ func events() []guard.Event {
 			Outcomes: []guard.Outcome{cost(outcome(logins, core.Decision{Allowed: true}), 2), cost(outcome(logins, core.Decision{Allowed: true}), -3)},
 			Reserved: []guard.Outcome{cost(outcome(logins, core.Decision{Allowed: true}), 0), cost(outcome(logins, core.Decision{Allowed: true}), 0)},
 		},
-		{Listed: guard.ListAllowed},
-		{Listed: guard.ListDenied, Status: 403},
+		{Listed: true},
+		{Listed: true, Status: 403},
 		{
 			Settled: true, Status: 200, Elapsed: 300 * time.Microsecond,
 			Outcomes: []guard.Outcome{cost(outcome(leaky, core.Decision{Allowed: true}), 0), cost(outcome(bytes, core.Decision{Allowed: true}), 5000)},

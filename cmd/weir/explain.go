@@ -227,8 +227,11 @@ func explain(c *cli.Command, limiter *core.Limiter, asked bool, set *policies.Se
 
 func explained(r *http.Request, e guard.Event, asked bool) Explained {
 	result := Explained{Method: r.Method, URL: r.URL.String(), From: peerOf(r), Asked: asked, Policies: []Met{}}
-	if e.Listed != guard.Unlisted {
-		result.Listed, result.Status = e.Listed.String(), e.Status
+	if e.Listed {
+		result.Listed, result.Status = "list-allowed", e.Status
+		if e.Status != 0 {
+			result.Listed = "list-denied"
+		}
 	}
 	if asked {
 		result.Status = e.Status

@@ -60,7 +60,7 @@ func moduleRoot() (string, error) {
 // generate returns the source of the common file, with the fields of guard's types as that directory has them.
 func generate(guard string) ([]byte, error) {
 	t, err := template.New(file).Funcs(template.FuncMap{
-		"fields": func(in, name string) (string, error) { return fields(filepath.Join(guard, in), name) },
+		"fields": func(name string) (string, error) { return fields(guard, name) },
 	}).Parse(text)
 	if err != nil {
 		return nil, err
@@ -72,40 +72,56 @@ func generate(guard string) ([]byte, error) {
 	return format.Source(source.Bytes())
 }
 
-// fields returns a list of the fields of a struct type, as lines of a comment: the name, and the first sentence about it.
-func fields(path, name string) (string, error) {
-	parsed, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments)
+// fields returns a list of the fields of a struct type in a directory, as lines of a comment: the name, and the first
+// sentence about it.
+func fields(directory, name string) (string, error) {
+	paths, err := filepath.Glob(filepath.Join(directory, "*.go"))
 	if err != nil {
 		return "", err
 	}
-	var list strings.Builder
-	for _, declared := range parsed.Decls {
+	for _, path := range paths {
+		parsed, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments)
+		if err != nil {
+			return "", err
+		}
+		if list := listed(structOf(parsed, name)); list != "" {
+			return list, nil
+		}
+	}
+	return "", fmt.Errorf("%s has no type %s with fields", directory, name)
+}
+
+// structOf returns the struct type of a name in a file, or nil.
+func structOf(file *ast.File, name string) *ast.StructType {
+	for _, declared := range file.Decls {
 		types, ok := declared.(*ast.GenDecl)
 		if !ok {
 			continue
 		}
 		for _, spec := range types.Specs {
-			named, ok := spec.(*ast.TypeSpec)
-			if !ok || named.Name.Name != name {
-				continue
-			}
-			of, ok := named.Type.(*ast.StructType)
-			if !ok {
-				return "", fmt.Errorf("%s is no struct", name)
-			}
-			for _, field := range of.Fields.List {
-				for _, own := range field.Names {
-					if own.IsExported() {
-						list.WriteString(item(sentence(field.Doc.Text())))
-					}
-				}
+			if named, ok := spec.(*ast.TypeSpec); ok && named.Name.Name == name {
+				found, _ := named.Type.(*ast.StructType)
+				return found
 			}
 		}
 	}
-	if list.Len() == 0 {
-		return "", fmt.Errorf("%s has no type %s with fields", path, name)
+	return nil
+}
+
+// listed returns the list of the exported fields of a struct type, or "" for nil.
+func listed(of *ast.StructType) string {
+	if of == nil {
+		return ""
 	}
-	return strings.TrimSuffix(list.String(), "\n"), nil
+	var list strings.Builder
+	for _, field := range of.Fields.List {
+		for _, own := range field.Names {
+			if own.IsExported() {
+				list.WriteString(item(sentence(field.Doc.Text())))
+			}
+		}
+	}
+	return strings.TrimSuffix(list.String(), "\n")
 }
 
 // sentence returns the first sentence of a comment, without links.

@@ -43,17 +43,17 @@ func TestGeneratedFilesAreUpToDate(t *testing.T) {
 
 // The list of a type's fields has each exported field with its first sentence.
 func TestFieldsAreListed(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "a.go")
+	directory := t.TempDir()
 	source := "package a\n\ntype A struct {\n\t// One is the first,\n\t// as [B] has it. More of it.\n\tOne int\n\ttwo int\n\t// Three is the last.\n\tThree int\n}\n\ntype B int\n"
-	if err := os.WriteFile(path, []byte(source), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(directory, "a.go"), []byte(source), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	got, err := fields(path, "A")
+	got, err := fields(directory, "A")
 	if want := "//   - One is the first, as B has it.\n//   - Three is the last."; err != nil || got != want {
 		t.Errorf("got %q, %v, want %q", got, err, want)
 	}
 	for _, name := range []string{"B", "C"} {
-		if _, err := fields(path, name); err == nil {
+		if _, err := fields(directory, name); err == nil {
 			t.Errorf("%s has fields", name)
 		}
 	}

@@ -111,7 +111,7 @@ func (p *Pasts) makeRoom(now int64) {
 	p.sweep = 2 * len(p.of)
 }
 
-// Forget looks at up to looks pasts and forgets those that have ended at an instant, slack included. It gives back the
+// Forget looks at up to looks pasts and forgets the ended ones, slack included. It frees the
 // room that is not needed any more.
 func (p *Pasts) Forget(now int64, looks int) {
 	if len(p.of) == 0 {

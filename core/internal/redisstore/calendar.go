@@ -78,7 +78,7 @@ func (r *Store) noticeClock(ctx context.Context, key string, instant int64) erro
 	return err
 }
 
-// settleServer carries out corrections with keys on one server. Those that need other windows of a calendar are sent
+// settleServer carries out corrections with keys on one server. If some need other windows of a calendar, they are sent
 // again with the windows around the server's clock.
 func (r *Store) settleServer(ctx context.Context, list []call.Correction) error {
 	err := r.settleOnce(ctx, list)
@@ -90,7 +90,7 @@ func (r *Store) settleServer(ctx context.Context, list []call.Correction) error 
 	return err
 }
 
-// settleFurther sends the corrections of a list again that need other windows, a number of times at most. err is the error of the
+// settleFurther sends corrections again if they need other windows, as often as times says at most. err is the error of the
 // others.
 func (r *Store) settleFurther(ctx context.Context, list []call.Correction, err error, times int) error {
 	var again []call.Correction

@@ -110,7 +110,7 @@ const marks = string(Replaced) + string(Renewed) + string(Reclaimed) + string(Fu
 
 // Reader reads the whole numbers in a reply, which spaces separate. A mark may follow a number.
 type Reader struct {
-	// Rest is what was not read yet: at first the reply.
+	// Rest is the unread part of the reply.
 	Rest string
 
 	wrong bool // there was something else, or nothing

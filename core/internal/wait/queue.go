@@ -9,8 +9,8 @@ import (
 	"github.com/weir-go/ratelimit/core/internal/exact"
 )
 
-// QueueKey identifies a queue of waiters. Those under several plans of one name have a queue for each, and so have those that
-// heed a hold-back.
+// QueueKey identifies a queue of waiters. Each of several plans of one name has a queue of its own, and waiters that heed a
+// hold-back have another one.
 type QueueKey struct {
 	Key   string
 	Limit *exact.Spec

@@ -149,7 +149,7 @@ func (p *part) observe(e guard.Event) {
 	}
 	d := p.decided
 	d.denied = d.denied || e.Status != 0
-	d.listed = d.listed || e.Listed != guard.Unlisted
+	d.listed = d.listed || e.Listed
 	d.unasked = d.unasked || e.Err != nil
 	for i := range e.Outcomes {
 		if o := &e.Outcomes[i]; !o.Decision.Waived {
