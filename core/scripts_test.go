@@ -21,7 +21,7 @@ import (
 )
 
 // mostScripts is how many scripts a server is ever asked to keep.
-const mostScripts = 24
+const mostScripts = 31
 
 // Whatever is mixed in calls and in batches, a server is asked to keep a few scripts.
 func TestServersKeepFewScripts(t *testing.T) {

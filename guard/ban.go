@@ -19,7 +19,7 @@ import (
 // Fallback the request goes on to the other policies.
 type BanPolicy struct {
 	// Ban says how many strikes begin a ban, and how long it lasts. The zero Ban is none, and then the other fields are an error
-	// of [New]. Whoever uses the same name for a Ban shares it: see [core.Ban].
+	// of [New]. Programs that use the same name for a Ban share it: see [core.Ban].
 	Ban core.Ban
 
 	// Strike says, when a request has been served, how many strikes it was: one for a 401, say. Less than 0 counts as 0. Like

@@ -41,6 +41,6 @@ func TestAnAlgorithmTakesFivePlaces(t *testing.T) {
 		t.Errorf("the toy takes %q, want %q", o.touched(), want)
 	}
 	const laws = 100
-	o.test(t, laws, "./core", "-run", "^(TestMemoryKeepsTheLaws|TestRedisKeepsTheLaws)$//^toy$", "-rapid.checks=10")
-	o.test(t, 1, "./core/internal/redisstore", "-run", "^TestPlain(Checks|Settlements)Are")
+	o.test(t, laws, "./core", "-test.run", "^(TestMemoryKeepsTheLaws|TestRedisKeepsTheLaws)$//^toy$", "-rapid.checks=10")
+	o.test(t, 1, "./core/internal/redisstore", "-test.run", "^TestPlain(Checks|Settlements)Are")
 }

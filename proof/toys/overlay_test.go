@@ -1,4 +1,4 @@
-// Package toys proves what an addition to the library takes: a toy of each kind is laid over the source, and the tests of the
+// Package toys proves how few files an addition to the library takes: a toy of each kind is laid over the source, and the tests of the
 // library hold for it. No file is changed: the compiler is told to read others in their place.
 package toys
 
@@ -70,13 +70,19 @@ func (o overlay) write(t *testing.T) string {
 	return told
 }
 
-// test runs tests of the library with the files, at least so many.
-func (o overlay) test(t *testing.T, least int, arguments ...string) {
+// test runs the tests of a package of the library with the files, in a directory of their own, and wants a number of them at least.
+func (o overlay) test(t *testing.T, least int, of string, arguments ...string) {
 	t.Helper()
-	own := []string{"test", "-C", root, "-overlay", o.write(t), "-count=1", "-vet=off", "-v"}
-	output, err := exec.CommandContext(t.Context(), "go", append(own, arguments...)...).CombinedOutput()
+	directory := t.TempDir()
+	tests := filepath.Join(directory, "toy.test")
+	output, err := exec.CommandContext(t.Context(), "go", "test", "-C", root, "-overlay", o.write(t), "-vet=off", "-c", "-o", tests, of).CombinedOutput()
 	if err != nil {
-		t.Fatalf("go %s: %v\n%s", strings.Join(arguments, " "), err, output)
+		t.Fatalf("%s does not compile: %v\n%s", of, err, output)
+	}
+	run := exec.CommandContext(t.Context(), tests, append([]string{"-test.v"}, arguments...)...)
+	run.Dir = directory
+	if output, err = run.CombinedOutput(); err != nil {
+		t.Fatalf("the tests of %s: %v\n%s", of, err, output)
 	}
 	if ran := strings.Count(string(output), "--- PASS"); ran < least {
 		t.Errorf("%d tests ran, want %d at least:\n%s", ran, least, output)

@@ -108,14 +108,14 @@ func (r *Store) settleAlone(ctx context.Context, one []call.Correction) error {
 	if err != nil {
 		return err
 	}
-	own := []call.Correction{*c}
-	own[0].Reserved = false
+	own, holder := []call.Correction{*c}, c.Holder
+	own[0].Reserved, own[0].Holder = false, exact.Holder{} // a correction of a holder is one of places
 	if closed == 0 {
 		own[0].Late()
 	}
 	err = r.settleOnce(ctx, own)
 	late := own[0].Lost || closed == 0
 	*c = own[0]
-	c.Reserved, c.Lost = true, late
+	c.Reserved, c.Holder, c.Lost = true, holder, late
 	return err
 }

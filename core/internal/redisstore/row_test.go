@@ -264,6 +264,13 @@ func drawCalls(random *rand.Rand, specs []*exact.Spec) [][]call.Check {
 				check.Condition = true
 			case 1:
 				check.Units = 0
+			case 2, 3:
+				check.Settled = true
+			case 4:
+				if check.Spec.Algorithm.Dated() {
+					break
+				}
+				check.Settled, check.ReserveFor, check.Holder = true, time.Hour.Microseconds(), call.NewHolder()
 			}
 			calls[i] = append(calls[i], check)
 		}
@@ -286,6 +293,8 @@ func states(t *testing.T, client *redis.Client, prefix string) map[string]string
 			state = client.HGetAll(ctx, key).Val()
 		case "list":
 			state = client.LRange(ctx, key, 0, -1).Val()
+		case "zset":
+			state = client.ZRangeWithScores(ctx, key, 0, -1).Val()
 		default:
 			state = client.Get(ctx, key).Val()
 		}

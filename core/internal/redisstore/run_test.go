@@ -34,7 +34,7 @@ func TestNoScriptRunIsLong(t *testing.T) {
 				Key: keys[i%2], Spec: hourly, Cost: 1, Units: 1, Charge: true, ReserveFor: time.Minute.Microseconds(),
 			})
 			return err
-		}, "[1 8 8 8 8 8 8 8 8 8 8 8 8 4]", "0", " " + instant},
+		}, "[1 16 16 16 16 16 16 4]", "0", " " + instant},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			opened := make(chan struct{})

@@ -42,7 +42,7 @@ func (r sender) send(ctx *batch.Context, groups []*requestGroup) error {
 		}
 		a.err = r.explain(ctx, s, a.err)
 	}
-	if err := a.share(one); err != nil || one.within != plain || strings.IndexByte(a.text, script.Unknown) < 0 {
+	if err := a.share(one); err != nil || one.within != plain && one.within != booked || strings.IndexByte(a.text, script.Unknown) < 0 {
 		return err
 	}
 	r.sendUnknown(ctx, s, does, groups)
@@ -173,7 +173,7 @@ func (r *Store) shareRuns(ctx *batch.Context, s *server, runs []run, commands []
 	}
 	for _, one := range runs {
 		switch one.does {
-		case script.Check:
+		case script.Check, script.Book:
 			r.sendUnknown(ctx, s, script.Decide, one.groups)
 		case script.Adjust:
 			r.sendUnknown(ctx, s, script.Settle, one.groups)
@@ -206,7 +206,7 @@ func execute(ctx context.Context, pipeline redis.Pipeliner, commands []*redis.St
 // appendCall appends the words of a script call for a run, with room for the first two, and returns whether they ask
 // for the instant of the decision.
 func (r *Store) appendCall(c *scriptCall, one run) (s *script.Script, instant bool) {
-	if one.does == script.Check {
+	if one.does == script.Check || one.does == script.Book {
 		return r.appendChecks(c, one)
 	}
 	if one.does == script.Release {
@@ -253,18 +253,20 @@ func (r *Store) appendCall(c *scriptCall, one run) (s *script.Script, instant bo
 
 // appendChecks is appendCall for plain checks.
 func (r *Store) appendChecks(c *scriptCall, one run) (s *script.Script, instant bool) {
-	instant = !one.groups[0].Alone
-	c.words = append(c.words, nil, nil, len(one.groups))
+	books := one.does == script.Book
+	instant = books || !one.groups[0].Alone
+	c.words = append(c.words, nil, nil, nil)
 	for _, g := range one.groups {
 		q := g.Request
 		instant = instant || q.Instant
-		c.words = append(c.words, q.Keys[0])
+		c.words = appendKeys(c.words, q)
 	}
-	rows := script.CheckRows{Words: c.words}
+	c.words[2] = len(c.words) - 3
+	rows := script.CheckRows{Books: books, Words: c.words}
 	for _, g := range one.groups {
 		rows.Add(g.Request, g.Len)
 	}
-	if c.words = rows.Words; instant {
+	if c.words = rows.Words; instant && !books { // a script that books tells it anyway
 		c.words = append(c.words, "at")
 	}
 	if r.Clock != nil {
@@ -273,12 +275,22 @@ func (r *Store) appendChecks(c *scriptCall, one run) (s *script.Script, instant 
 	return r.script(one.does, one.of), instant
 }
 
+// appendKeys appends the keys of a plain request: its own, and that of the open reservations.
+func appendKeys(words []any, q *script.Request) []any {
+	words = append(words, q.Keys[0])
+	for i := range q.Reserving {
+		words = append(words, q.Reserving[i].Key)
+	}
+	return words
+}
+
 // appendSettlements is appendCall for plain settlements.
 func (r *Store) appendSettlements(c *scriptCall, one run) *script.Script {
-	c.words = append(c.words, nil, nil, len(one.groups))
+	c.words = append(c.words, nil, nil, nil)
 	for _, g := range one.groups {
-		c.words = append(c.words, g.Request.Keys[0])
+		c.words = appendKeys(c.words, g.Request)
 	}
+	c.words[2] = len(c.words) - 3
 	rows := script.SettleRows{Words: c.words}
 	for _, g := range one.groups {
 		rows.Add(g.Request)

@@ -16,7 +16,7 @@ type Reply struct {
 }
 
 // Unknown is behind the number of a plain check if its script has done nothing, since the state is not as the check's limit
-// leaves it: it is damaged, from the future, or was left by other numbers. Then [Decide] is to be asked.
+// leaves it: it is damaged, from the future, or was left by other numbers. Then [Decide] or [Reserve] is to be asked.
 const Unknown = '*'
 
 // Mark is a script's remark about a key, besides its usage.

@@ -17,9 +17,12 @@ type Request struct {
 	Numbers   int             // expected in the reply
 	Instant   bool            // the instant of the decision is wanted
 	Times     int             // how often it is asked
-	// Plain says that it is one check or one correction. The script of the task [Check] or [Adjust] decides it, or carries
-	// it out, if the state is as its limit leaves it: see [Unknown]. It has no Arguments until [Request.Explain].
+	// Plain says that it is one check or one correction. The script of the task [Check], [Book] or [Adjust] decides it, or
+	// carries it out, if the state is as its limit leaves it: see [Unknown]. It has no Arguments until
+	// [Request.Explain].
 	Plain bool
+	// Books says that it is plain, and that its check reserves: [Book] decides it.
+	Books bool
 	// Releases says that each of the corrections gives back one place and is asked nothing: the script of the
 	// task Release carries them out in fewer words, see [AppendReleases].
 	Releases bool
@@ -47,6 +50,7 @@ type plainCheck struct {
 	cost     any    // see costOf
 	spec     *exact.Spec
 	charged  bool
+	noted    bool
 	headroom int
 	clock    func() int64
 }
@@ -124,31 +128,52 @@ func (r *Request) SetChecks(groups [][]call.Check, times int, wantInstant bool, 
 	}
 }
 
-// setPlain is SetChecks of one check. It returns false, and does nothing, unless the script of the task [Check] knows such
-// a check.
+// setPlain is SetChecks of one check. It returns false, and does nothing, unless the script of the task [Check] or [Book]
+// knows such a check.
 func (r *Request) setPlain(c *call.Check, times int, wantInstant bool, clock func() int64, key func(string, *exact.Spec) string) bool {
-	if !checks[c.Spec.Algorithm] || c.Settled && c.Noted() || c.Either || c.OnDenial || c.Costs != nil || c.ReserveFor > 0 {
+	books := c.Settled && c.Noted() || c.ReserveFor > 0
+	if !checks[c.Spec.Algorithm] || c.Either || c.OnDenial || c.Costs != nil || books && (times > 1 || c.Looks() || !booked[c.Spec.Algorithm]) {
 		return false
 	}
 	r.Keys = append(r.Keys, key(c.Key, c.Spec))
 	r.Plain, r.Of, r.Numbers, r.checks = true, c.Spec.Algorithm, c.Spec.Algorithm.Observed(), 1
 	r.Instant, r.Times, r.alike = wantInstant, times, times == 1
-	r.plain = plainCheck{c.Spec.CheckWords(c.Charge, c.Headroom, clock), costOf(c), c.Spec, c.Charge, c.Headroom, clock}
+	r.plain = plainCheck{c.Spec.CheckWords(c.Charge, c.Headroom, clock), costOf(c), c.Spec, c.Charge, false, c.Headroom, clock}
 	r.load = c.Spec.Load
 	if c.Spec.Itemized && c.Charge {
 		r.logged = c.Events(times)
 	}
+	if books {
+		r.book(c)
+	}
 	return true
+}
+
+// book makes a plain request one for the script of the task [Book]: its check reserves.
+func (r *Request) book(c *call.Check) {
+	r.Books = true
+	if c.Noted() {
+		r.plain.noted, r.plain.words[0] = true, "2"
+		r.noted, r.Numbers = 1, numbersOf(c)
+	}
+	if c.ReserveFor > 0 {
+		r.Instant, r.alike = true, false
+		r.reserve(c)
+	}
 }
 
 // Explain makes a plain request one that decide.lua or settle.lua takes for any state of the key.
 func (r *Request) Explain() {
-	r.Plain = false
+	r.Plain, r.Books = false, false
 	if r.settled != nil {
 		r.appendCorrection(r.settled, nil)
 		return
 	}
 	p := &r.plain
+	if p.noted {
+		r.Arguments = append(r.Arguments, p.spec.NoteArgument(false, false, exact.Alone, p.headroom), p.cost, nil)
+		return
+	}
 	r.Arguments = append(r.Arguments, p.spec.LimitArgument(p.charged, false, exact.Alone, p.headroom, p.clock), p.cost, nil)
 }
 
@@ -158,6 +183,16 @@ func Checks(of exact.Algorithm) bool { return checks[of] }
 var checks = func() (all [exact.Count + 1]bool) {
 	for of := range exact.All() {
 		all[of] = isThere(Check, of)
+	}
+	return all
+}()
+
+// Books reports whether there is a script of the task [Book] for an algorithm.
+func Books(of exact.Algorithm) bool { return booked[of] }
+
+var booked = func() (all [exact.Count + 1]bool) {
+	for of := range exact.All() {
+		all[of] = isThere(Book, of)
 	}
 	return all
 }()
@@ -300,7 +335,7 @@ func Adjusts(of exact.Algorithm) bool { return adjusts[of] != unadjusted }
 
 // isPlainSettlement reports whether the script of the task [Adjust] knows such a correction.
 func isPlainSettlement(c *call.Correction) bool {
-	if c.Events == 0 || c.Raise || c.Reset || c.Renew || c.Reserved || c.Length > 0 || c.Leaves != nil {
+	if c.Events == 0 && !c.Reserved || c.Raise || c.Reset || c.Renew || c.Length > 0 || c.Leaves != nil {
 		return false
 	}
 	switch adjusts[c.Spec.Algorithm] {

@@ -11,8 +11,9 @@ import (
 
 // Reserving has the further arguments for a check that reserves for a time, or for its settlement.
 type Reserving struct {
+	Key any // of the open reservations
+
 	place int    // of the check or correction in its request, from 0
-	key   any    // the holder that reserves; of a settlement its words
 	words [2]any // who reserves; of a settlement its words
 
 	// The limit of a check that reserves, and for how many microseconds it does.
@@ -26,7 +27,7 @@ func (r *Request) reserve(c *call.Check) {
 	limit := c.Spec.LimitArgument(false, false, exact.Alone, 0, nil).(string) //nolint:forcetypeassert // it is a text
 	r.Reserving = append(r.Reserving, Reserving{
 		place: len(r.Keys) - 1,
-		key:   key + call.ReservedSuffix,
+		Key:   key + call.ReservedSuffix,
 		words: [2]any{call.HolderName(c.Holder)},
 		limit: limit,
 		lasts: c.ReserveFor,
@@ -38,7 +39,7 @@ func (r *Request) close(c *call.Correction) {
 	key := r.Keys[len(r.Keys)-1].(string) //nolint:forcetypeassert // they are strings
 	r.Reserving = append(r.Reserving, Reserving{
 		place: len(r.Keys) - 1,
-		key:   key + call.ReservedSuffix,
+		Key:   key + call.ReservedSuffix,
 		words: [2]any{Member(c.Holder, c.At, c.Charged, c.Spec), c.Spec.Weigh(c.Instead)},
 	})
 }
@@ -74,7 +75,7 @@ func AppendReserving(words []any, first int, requests []*Request) (all []any, ke
 		row = row[:0]
 	}
 	for p := range places(requests) {
-		own = append(own, p.key)
+		own = append(own, p.Key)
 		if last := len(row) - 1; last >= 0 && (p.at != row[last].at+1 || p.lasts != row[last].lasts || p.limit != row[last].limit) {
 			endRow()
 		}
@@ -90,7 +91,7 @@ func AppendReserving(words []any, first int, requests []*Request) (all []any, ke
 func AppendClosing(words []any, first int, requests []*Request) (all []any, keys int) {
 	var own, behind []any
 	for p := range places(requests) {
-		own = append(own, p.key)
+		own = append(own, p.Key)
 		behind = append(behind, p.at, p.words[0], p.words[1])
 	}
 	all = append(append([]any(nil), words[:first]...), own...)

@@ -141,26 +141,43 @@ func costWord(units int64, numbers ...int) string {
 	return string(word)
 }
 
-// CheckRows puts plain checks into the words of a script call, as those in lua/check read them: once for each row of checks
-// that share their limit, their cost and how often they are asked.
+// CheckRows puts plain checks into the words of a script call, as those in lua/check read them, or if Books is set those in
+// lua/reserve: once for each row of checks that share their limit, their cost, how often they are asked, and for how long they
+// reserve.
 type CheckRows struct {
+	Books bool
 	// Words are the words in front, and then all.
 	Words []any
 
 	last          *plainCheck // of the last row
 	times, checks int
+	checksAt      int   // the place of the number of the row's checks among the words
+	lasts         int64 // for how many microseconds the row reserves
 }
 
 // Add adds the check of a request that is asked times times.
 func (r *CheckRows) Add(q *Request, times int) {
 	times = max(times, q.Times)
-	p := &q.plain
-	if r.checks == 0 || times != r.times || p.words != r.last.words || p.cost != r.last.cost {
-		r.last, r.times, r.checks = p, times, 0
+	p, lasts := &q.plain, int64(0)
+	if len(q.Reserving) > 0 {
+		lasts = q.Reserving[0].lasts
+	}
+	if r.checks == 0 || times != r.times || lasts != r.lasts || p.words != r.last.words || p.cost != r.last.cost {
+		r.last, r.times, r.lasts, r.checks = p, times, lasts, 0
 		r.Words = append(append(r.Words, p.words[:]...), p.cost, times, nil)
+		r.checksAt = len(r.Words) - 1
+		if r.Books {
+			r.Words = append(r.Words, lasts)
+		}
+		if lasts > 0 {
+			r.Words = append(r.Words, q.Reserving[0].limit)
+		}
 	}
 	r.checks++
-	r.Words[len(r.Words)-1] = r.checks
+	r.Words[r.checksAt] = r.checks
+	if lasts > 0 {
+		r.Words = append(r.Words, q.Reserving[0].words[0])
+	}
 }
 
 // SettleRows puts plain corrections into the words of a script call, as those in lua/settle read them: the words of the
@@ -177,17 +194,28 @@ type SettleRows struct {
 // Add adds the correction of a plain request.
 func (r *SettleRows) Add(q *Request) {
 	c := q.settled
-	if r.last == nil || c.Spec != r.last.Spec || c.Wanted != r.last.Wanted {
-		words, asked := c.Spec.CheckWords(false, 0, nil), any("")
+	if r.last == nil || c.Spec != r.last.Spec || c.Wanted != r.last.Wanted || c.Reserved != r.last.Reserved {
+		words, asked, reserved := c.Spec.CheckWords(false, 0, nil), any(""), any("0")
 		if c.Wanted {
 			asked = "?"
 		}
-		r.Words = append(r.Words, words[1], words[3], words[4], words[5], asked, 0)
-		r.rowAt, r.settled = len(r.Words)-1, 0
+		if c.Reserved {
+			reserved = "1"
+		}
+		r.Words = append(r.Words, words[1], words[3], words[4], words[5], asked, 0, reserved)
+		r.rowAt, r.settled = len(r.Words)-2, 0
 	}
 	r.last = c
 	r.settled++
 	r.Words[r.rowAt] = r.settled
+	r.addCharge(c)
+	if c.Reserved {
+		r.Words = append(r.Words, q.Reserving[0].words[0])
+	}
+}
+
+// addCharge adds how many units are added to a charge, or given back of it, and where the charge is found.
+func (r *SettleRows) addCharge(c *call.Correction) {
 	if adjusts[c.Spec.Algorithm] == byInstant {
 		r.Words = append(r.Words, unitsOf(c), c.At.At)
 		return

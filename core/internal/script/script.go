@@ -1,8 +1,9 @@
 // Package script is the Lua that decides calls and carries out settlements in Redis: whole scripts, their arguments, and
 // their replies.
 //
-// The script for checks that come alone under an algorithm is a whole file in lua/check, and the script for settlements of
-// one charge each is a file in lua/settle. All other calls and settlements have one script for each task, for all algorithms.
+// The scripts for checks that come alone under an algorithm are whole files: those in lua/check, and in lua/reserve where a
+// check reserves. The script for settlements of one charge each is a file in lua/settle. All other calls and settlements have
+// one script for each task, for all algorithms.
 // It is assembled from the files in lua, and stands in testdata as it is sent. All scripts have the arithmetic of package
 // exact.
 package script
@@ -19,7 +20,7 @@ import (
 	"github.com/weir-go/ratelimit/core/internal/exact"
 )
 
-//go:embed lua/*.lua lua/check/*.lua lua/settle/*.lua
+//go:embed lua/*.lua lua/check/*.lua lua/reserve/*.lua lua/settle/*.lua
 var lua embed.FS
 
 // Script is the Lua of a task, for one algorithm or for all.
@@ -37,7 +38,8 @@ type Task uint8
 // The tasks.
 const (
 	Decide  Task = iota // calls
-	Check               // calls of one check each, with states as their limit leaves them
+	Check               // calls of one check each that do not reserve, with states as their limit leaves them
+	Book                // calls of one check each that may reserve, with states as their limit leaves them
 	Settle              // corrections
 	Adjust              // corrections of one charge each, with states as their limit leaves them
 	Reserve             // calls with checks that reserve for a time, under any algorithms
@@ -54,11 +56,11 @@ func (t Task) Settles() bool { return t == Settle || t == Adjust || t == Close |
 // places. One script for all algorithms does all else. It makes the functions of those algorithms only that it is asked
 // about, so a script for fewer algorithms would hardly be faster.
 func (t Task) Own(of exact.Algorithm) bool {
-	return t == Check || t == Adjust || t == Decide && of == exact.Concurrent
+	return t == Check || t == Book || t == Adjust || t == Decide && of == exact.Concurrent
 }
 
 func (t Task) file() string {
-	return [Tasks]string{"decide", "check", "settle", "settle", "reserve", "close", "release", "order"}[t]
+	return [Tasks]string{"decide", "check", "reserve", "settle", "settle", "reserve", "close", "release", "order"}[t]
 }
 
 // assembled are the scripts that this process has asked for. Values never become part of one, so that all stores of
@@ -88,7 +90,7 @@ func New(does Task, of exact.Algorithm, injectedClock bool) *Script {
 func assemble(does Task, of exact.Algorithm, injectedClock bool) *Script {
 	var source string
 	switch does {
-	case Check, Adjust:
+	case Check, Book, Adjust:
 		source = whole(does.file()+"/"+fileOf(of), injectedClock)
 	case Order:
 		source = whole(does.file(), injectedClock)

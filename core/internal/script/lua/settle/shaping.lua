@@ -1,21 +1,22 @@
 -- Settles what shaped queues were charged by reservations. Each settlement is a request of its own.
 --
--- KEYS  a key for each settlement.
+-- KEYS  for each settlement its key and, if the charge was reserved for a time, that of the key's open reservations.
 -- ARGV  for each row of settlements of the same limit: capacity, pace, tick and numbers, "?" if it is asked what is used
---       afterwards, and how many settlements the row has. Then for each of these the units to add or, below 0, to give back,
---       the number of the reservation, the name of the text that has its slot unless the newest has it, the instant of
---       the charge, and what was used then, or nothing if others may have queued behind it.
+--       afterwards, how many settlements the row has, and 1 if they were reserved for a time, or else 0. Then for each of
+--       these the units to add or, below 0, to give back, the number of the reservation, the name of the text that has its
+--       slot unless the newest has it, the instant of the charge, and what was used then, or nothing if others may have
+--       queued behind it; and if it was reserved for a time, its member of the open reservations: see reserve.lua.
 --
 -- Returns for each settlement a 0 or, if Redis refused it, a 1. What is used follows after a comma if that was asked. A "*"
--- says that nothing was done, since the state is not as this limit leaves it, or more texts of its notes have to change:
--- settle.lua has to be asked. A line of its own says why Redis refused the first of these.
+-- says that nothing was done, since the state is not as this limit leaves it, more texts of its notes have to change, or
+-- reservations have ended: settle.lua or close.lua has to be asked. A line of its own says why Redis refused the first of
+-- these.
 --
 -- A key is a hash: the instant at which the queue will be free and, where more than one unit drains in a tick, the units that
 -- are left at that instant. Beside these it has notes of the reservations that are open: notes.lua tells what they mean.
 
 local call, try, format, tonumber, match = redis.call, redis.pcall, string.format, tonumber, string.match
-local largest = 9007199254740991
-local letters = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
+local largest, letters = 9007199254740991, 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 local clock = call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 local grace = 2000
@@ -34,12 +35,12 @@ end
 
 while first <= #KEYS do
   local capacity, pace, tick = tonumber(ARGV[word]), tonumber(ARGV[word + 1]), tonumber(ARGV[word + 2])
-  local numbers, asked, rows = ARGV[word + 3], ARGV[word + 4] == '?', tonumber(ARGV[word + 5])
+  local numbers, asked, rows, reserved = ARGV[word + 3], ARGV[word + 4] == '?', tonumber(ARGV[word + 5]), ARGV[word + 6] == '1'
   local present = now - now % tick
-  word = word + 6
+  word = word + 7
 
-  for number = first, first + rows - 1 do
-    local key, units, order, name = KEYS[number], tonumber(ARGV[word]), tonumber(ARGV[word + 1]), ARGV[word + 2]
+  for _ = 1, rows do
+    local key, units, order, name = KEYS[first], tonumber(ARGV[word]), tonumber(ARGV[word + 1]), ARGV[word + 2]
     local result, used, expires, charge = nil, 0, 0, 0
     local lowest, at, noted, following, counted, newest, own, missing
     local state = try('HMGET', key, 'next_free', 'left', 'numbers', 'low', 'newest', name)
@@ -98,10 +99,12 @@ while first <= #KEYS do
       end
     end
 
+    if reserved and not result and (try('ZCOUNT', KEYS[first + 1], '-inf', format('%d', now)) ~= 0 or try('ZREM', KEYS[first + 1], ARGV[word + 5]) ~= 1) then
+      result = '0*'
+    end
     if charge ~= 0 and not result then
       used = used + charge
-      local left = used % pace
-      local free = present + (used - left) / pace * tick
+      local left, free = used % pace, present + (used - used % pace) / pace * tick
       local low = format('%d %d %d %s %s', used, now, noted, following, numbers)
       local fields = { 'next_free', format('%d', free), 'low', low, 'newest', newest, own and name, own }
       if pace > 1 or numbers ~= '' then
@@ -115,9 +118,8 @@ while first <= #KEYS do
         call('PEXPIREAT', key, format('%d', (lives - lives % 1000000) / 1000 + grace))
       end
     end
-    reply[number] = result or asked and format('0,%d', used) or '0'
-    word = word + 5
+    reply[#reply + 1] = result or asked and format('0,%d', used) or '0'
+    first, word = first + (reserved and 2 or 1), word + (reserved and 6 or 5)
   end
-  first = first + rows
 end
 return table.concat(reply, ' ') .. (refusal and '\n' .. refusal or '')

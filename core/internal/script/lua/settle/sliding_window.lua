@@ -1,14 +1,15 @@
 -- Settles what sliding windows were charged at a known instant. Each settlement is a request of its own.
 --
--- KEYS  a key for each settlement.
+-- KEYS  for each settlement its key and, if the charge was reserved for a time, that of the key's open reservations.
 -- ARGV  for each row of settlements of the same limit: capacity, pace, tick and numbers, "?" if it is asked what is used
---       afterwards, and how many settlements the row has. Then for each of these the events to add or, below 0, to give back,
---       and the instant of the charge.
+--       afterwards, how many settlements the row has, and 1 if they were reserved for a time, or else 0. Then for each of
+--       these the events to add or, below 0, to give back, and the instant of the charge; and if it was reserved for a time,
+--       its member of the open reservations: see reserve.lua.
 --
--- Returns for each settlement a 0 or, if Redis refused it, a 1. What its window and the one before have admitted, and how many
--- ticks of its window are over, follow after commas if that was asked. A "*" says that nothing was done, since the state is
--- not as this limit leaves it or was reset: settle.lua has to be asked. A line of its own says why Redis refused the first of
--- these.
+-- Returns for each settlement a 0 or, if Redis refused it, a 1. What its window and the one before have admitted, and how
+-- many ticks of its window are over, follow after commas if that was asked. A "*" says that nothing was done, since the
+-- state is not as this limit leaves it or was reset, or reservations have ended: settle.lua or close.lua has to be asked. A
+-- line of its own says why Redis refused the first of these.
 --
 -- A key is a hash: how many events the current window and the one before have admitted, and the instant at which the current
 -- one began. Windows begin at multiples of pace, their length in ticks of so many microseconds, since 1970. A settlement
@@ -22,14 +23,14 @@ local reply, refusal, first, word = {}, nil, 1, 1
 
 while first <= #KEYS do
   local capacity, pace, tick = tonumber(ARGV[word]), tonumber(ARGV[word + 1]), tonumber(ARGV[word + 2])
-  local numbers, asked, rows = ARGV[word + 3], ARGV[word + 4] == '?', tonumber(ARGV[word + 5])
+  local numbers, asked, rows, reserved = ARGV[word + 3], ARGV[word + 4] == '?', tonumber(ARGV[word + 5]), ARGV[word + 6] == '1'
   local ticks = (now - now % tick) / tick
   local elapsed = ticks % pace
   local start = (ticks - elapsed) * tick
-  word = word + 6
+  word = word + 7
 
-  for number = first, first + rows - 1 do
-    local key, units, at = KEYS[number], tonumber(ARGV[word]), tonumber(ARGV[word + 1])
+  for _ = 1, rows do
+    local key, units, at = KEYS[first], tonumber(ARGV[word]), tonumber(ARGV[word + 1])
     local current, previous, expires, result, done = 0, 0, -1, nil, nil
     local state = try('HMGET', key, 'current', 'previous', 'start', 'numbers', 'past')
     if state[1] or state[2] or state[3] or state.err then
@@ -52,6 +53,8 @@ while first <= #KEYS do
     end
 
     if expires < 0 and units > 0 then
+      result = '0*'
+    elseif reserved and not result and (try('ZCOUNT', KEYS[first + 1], '-inf', format('%d', now)) ~= 0 or try('ZREM', KEYS[first + 1], ARGV[word + 2]) ~= 1) then
       result = '0*'
     elseif expires >= 0 then
       local age = (start - at + at % tick) / tick -- of the window since the charge, in ticks
@@ -76,9 +79,8 @@ while first <= #KEYS do
         result, refusal = '1', refusal or done.err
       end
     end
-    reply[number] = result or asked and format('0,%d,%d,%d', current, previous, elapsed) or '0'
-    word = word + 2
+    reply[#reply + 1] = result or asked and format('0,%d,%d,%d', current, previous, elapsed) or '0'
+    first, word = first + (reserved and 2 or 1), word + (reserved and 3 or 2)
   end
-  first = first + rows
 end
 return table.concat(reply, ' ') .. (refusal and '\n' .. refusal or '')

@@ -1,13 +1,16 @@
 -- Settles what token buckets were charged by reservations. Each settlement is a request of its own.
 --
--- KEYS  a key for each settlement.
+-- KEYS  for each settlement its key and, if the charge was reserved for a time, that of the key's open reservations.
 -- ARGV  for each row of settlements of the same limit: capacity, pace, tick and numbers, "?" if it is asked what is used
---       afterwards, and how many settlements the row has. Then for each of these the units to add or, below 0, to give back,
---       the number of the reservation, and the name of the text that has its slot unless the newest has it.
+--       afterwards, how many settlements the row has, and 1 if they were reserved for a time, or else 0. Then for each of
+--       these the units to add or, below 0, to give back, the number of the reservation, and the name of the text that has
+--       its slot unless the newest has it; and if it was reserved for a time, its member of the open reservations: see
+--       reserve.lua.
 --
 -- Returns for each settlement a 0 or, if Redis refused it, a 1. What is used follows after a comma if that was asked. A "*"
--- says that nothing was done, since the state is not as this limit leaves it, or more texts of its notes have to change:
--- settle.lua has to be asked. A line of its own says why Redis refused the first of these.
+-- says that nothing was done, since the state is not as this limit leaves it, more texts of its notes have to change, or
+-- reservations have ended: settle.lua or close.lua has to be asked. A line of its own says why Redis refused the first of
+-- these.
 --
 -- A key is a hash: the tokens of the bucket, and the instant at which the bucket had them. Beside these it has notes of the
 -- reservations that are open: notes.lua tells what they mean.
@@ -32,13 +35,12 @@ end
 
 while first <= #KEYS do
   local capacity, pace, tick = tonumber(ARGV[word]), tonumber(ARGV[word + 1]), tonumber(ARGV[word + 2])
-  local numbers, asked, rows = ARGV[word + 3], ARGV[word + 4] == '?', tonumber(ARGV[word + 5])
-  local present = now - now % tick
-  local instant = format('%d', present)
-  word = word + 6
+  local numbers, asked, rows, reserved = ARGV[word + 3], ARGV[word + 4] == '?', tonumber(ARGV[word + 5]), ARGV[word + 6] == '1'
+  local present, instant = now - now % tick, format('%d', now - now % tick)
+  word = word + 7
 
-  for number = first, first + rows - 1 do
-    local key, units, order, name = KEYS[number], tonumber(ARGV[word]), tonumber(ARGV[word + 1]), ARGV[word + 2]
+  for _ = 1, rows do
+    local key, units, order, name = KEYS[first], tonumber(ARGV[word]), tonumber(ARGV[word + 1]), ARGV[word + 2]
     local result, used, expires, charge = nil, 0, 0, 0
     local lowest, at, noted, following, counted, newest, own, missing
     local state = try('HMGET', key, 'tokens', 'last_refill', 'numbers', 'low', 'newest', name)
@@ -95,6 +97,9 @@ while first <= #KEYS do
       end
     end
 
+    if reserved and not result and (try('ZCOUNT', KEYS[first + 1], '-inf', format('%d', now)) ~= 0 or try('ZREM', KEYS[first + 1], ARGV[word + 3]) ~= 1) then
+      result = '0*'
+    end
     if charge ~= 0 and not result then
       used = used + charge
       local tokens, done = format('%d', capacity - used), nil
@@ -113,9 +118,8 @@ while first <= #KEYS do
         call('PEXPIREAT', key, format('%d', (lives - lives % 1000000) / 1000 + grace))
       end
     end
-    reply[number] = result or asked and format('0,%d', used) or '0'
-    word = word + 3
+    reply[#reply + 1] = result or asked and format('0,%d', used) or '0'
+    first, word = first + (reserved and 2 or 1), word + (reserved and 4 or 3)
   end
-  first = first + rows
 end
 return table.concat(reply, ' ') .. (refusal and '\n' .. refusal or '')
