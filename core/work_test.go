@@ -188,9 +188,11 @@ func TestWorkInTheBackgroundThatWasNeverTriedIsKept(t *testing.T) {
 		mu.Unlock()
 		time.Sleep(longestWork)
 		synctest.Wait()
+		mu.Lock()
 		if most != 1 {
 			t.Errorf("%d goes try at once in an outage, want 1", most)
 		}
+		mu.Unlock()
 		time.Sleep(5 * longestWork)
 		w.drain()
 		if most := (1 + goesAtOnce) * mostAtOnce; given == 0 || given > most || done+given != all {

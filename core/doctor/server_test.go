@@ -194,8 +194,8 @@ func TestExamineClock(t *testing.T) {
 // Scripts that do not decide as they should are a problem, even if they run.
 func TestExamineScripts(t *testing.T) {
 	for name, test := range map[string]struct{ reply, want string }{
-		"admits all":     {"$3\r\n0 1\r\n", "request 2 is allowed: true"},
-		"refuses all":    {"$12\r\n9999999999 0\r\n", "request 1 is allowed: false"},
+		"admits all":     {"$5\r\n0 1 1\r\n", "request 2 is allowed: true"},
+		"refuses all":    {"$14\r\n9999999999 0 0\r\n", "request 1 is allowed: false"},
 		"answers wrong":  {"$5\r\nhello\r\n", "no answer to the call"},
 		"has no scripts": {"-ERR unknown command 'evalsha'\r\n", "does not know a command"},
 	} {

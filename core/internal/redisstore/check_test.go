@@ -286,7 +286,7 @@ func TestPlainSettlementsAreCarriedOutAsAllSettlements(t *testing.T) {
 				settled++
 			}
 			t.Logf("%d of %d states were unknown to it", unknown, settled)
-			if unknown == 0 || unknown > settled/2 {
+			if unknown == 0 || unknown > settled*2/3 {
 				t.Errorf("%d of %d states were unknown to it", unknown, settled)
 			}
 		})

@@ -123,7 +123,7 @@ func (s *Queues) queueOf(key QueueKey) *queue {
 	defer s.mu.Unlock()
 	q := s.byKey[key]
 	if q == nil {
-		q = &queue{Queues: s, key: key, changed: make(chan struct{}, 1)}
+		q = &queue{Queues: s, key: key, changed: make(chan struct{}, 1), latest: unanswered{context.DeadlineExceeded}}
 		q.bounded.less = func(a, b *queued) bool { return a.until.Before(b.until) }
 		q.bounded.moved = func(w *queued, place int) { w.place = place }
 		s.byKey[key] = q
@@ -162,7 +162,7 @@ type queue struct {
 	asking      bool             // a worker, or the first waiter, makes the requests
 	gone        bool             // it has been forgotten
 
-	latest Denial    // of the latest answer; nil: there was none
+	latest Denial    // of the latest answer
 	next   time.Time // no request is granted before
 	again  time.Time // but one is made; zero: none is
 	about  *queued   // next is about its request; nil: about none

@@ -44,7 +44,7 @@ type Denial interface {
 	Deny(q *Request, at time.Time) error
 }
 
-// unanswered is the denial of requests while there was no answer but an error.
+// unanswered is the denial of requests while there was no answer, or only an error.
 type unanswered struct{ err error }
 
 // Deny implements [Denial].

@@ -159,7 +159,7 @@ func (q *queue) answered(group []*queued, answer Answer) (unused []Grant) {
 func (q *queue) schedule(answer *Answer) {
 	if answer.Err != nil {
 		q.next, q.again, q.full = time.Time{}, time.Time{}, false
-		if q.latest == nil {
+		if _, none := q.latest.(unanswered); none {
 			q.latest = unanswered{answer.Err}
 		}
 		return

@@ -237,7 +237,9 @@ func TestCrowdIsSpread(t *testing.T) {
 func TestNothingIsSentForWhatIsLost(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *leaseStore) {
 		s.leases.Begin(&Place{Units: 1}, length, s.start.Add(-sure))
+		s.leases.mu.Lock()
 		s.leases.inFlight, s.leases.running, s.leases.starting = 1, 1, true
+		s.leases.mu.Unlock()
 		s.leases.renew() // before the timer goes off
 		if len(s.times()) > 0 || len(s.all().lost) > 0 {
 			t.Errorf("renewed at %v, and lost are %v", s.times(), s.all().lost)
@@ -251,7 +253,9 @@ func TestNothingIsSentForWhatIsLost(t *testing.T) {
 func TestAnswerAtTheDeadlineIsLate(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *leaseStore) {
 		x := s.leases.Begin(&Place{Units: 1}, length, s.start.Add(-sure))
+		s.leases.mu.Lock()
 		s.leases.inFlight = 1
+		s.leases.mu.Unlock()
 		s.leases.tell(s.leases.apply([]*Lease{x}, []Renewal{Held}, 0))
 		s.wantLost(t, 0, 1, ErrExpired)
 	})
