@@ -68,7 +68,8 @@ func Header(name string, options ...HashOption) Func {
 // it. A token ends at the next white space. Of several Authorization lines the first counts, as for [http.Header.Get].
 //
 // Bearer does not verify the token. A client may make up a new one for every request, unless a gateway in front of the
-// limiter refuses wrong ones. Otherwise put a limit by address around it: Layers, in package guard. A renewed token is a new key: to limit a user across tokens, use [User] behind the authentication.
+// limiter refuses wrong ones. Otherwise put a limit by address around it: Layers, in package guard. A renewed token is a
+// new key: to limit a user across tokens, use [User] behind the authentication.
 // Bearer panics on a nil option.
 func Bearer(options ...HashOption) Func {
 	hash := newHasher("bearer", "", options)

@@ -25,20 +25,22 @@ func User[ID any](id func(*http.Request) ID) Func {
 	if id == nil {
 		panic("keyfuncs: User: the function is nil")
 	}
-	identify := func(r *http.Request) (string, error) { return identifier(id(r)) }
-	if text, ok := any(id).(func(*http.Request) string); ok {
-		identify = func(r *http.Request) (string, error) { return text(r), nil }
-	}
+	text, isText := any(id).(func(*http.Request) string)
 	isGiven := given.Is(id)
 	return func(r *http.Request) (string, error) {
 		if isGiven {
 			given.Prepare(r)
 		}
-		user, err := identify(r)
-		switch {
-		case err != nil:
-			return "", err
-		case user == "":
+		var user string
+		if isText {
+			user = text(r)
+		} else {
+			var err error
+			if user, err = identifier(id(r)); err != nil {
+				return "", err
+			}
+		}
+		if user == "" {
 			return "", ErrNoKey
 		}
 		return "user:" + encode(user), nil

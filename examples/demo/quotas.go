@@ -112,15 +112,18 @@ var quotas = []quota{
 		About: "Three wrong passwords ban for five seconds, the next three for ten, then for twenty. While a ban is in force, nothing " +
 			"counts and the right password is denied, too. A login that succeeds clears the strikes of this account from this address. No more " +
 			"than two are in progress at once, so that guesses in flight do not go around the ban.",
-		Code: "ratelimit.Policy{Ban: ratelimit.BanPolicy{Ban: core.Ban{\n\tStrikes: core.SlidingLog(3, 30*time.Second), First: 5 * time.Second,\n\tFactor: 2, " +
-			"Longest: 40 * time.Second, Forget: time.Minute,\n}, Strike: wrongPassword, Forgive: rightPassword}, By: addressAndUser},\n" +
+		Code: "ratelimit.Policy{Ban: ratelimit.BanPolicy{Ban: core.Ban{\n\tStrikes: core.SlidingLog(3, 30*time.Second), First: 5 * time.Second,\n\t" +
+			"Factor: 2, Longest: 40 * time.Second, Forget: time.Minute,\n}, Strike: wrongPassword, Forgive: rightPassword}, By: addressAndUser},\n" +
 			"ratelimit.Policy{Limit: core.Concurrent(2, 30*time.Second), By: addressAndUser}",
 		Rows: []row{{Title: "Strikes", Limit: guessing.Limit()}},
 		Ways: []way{
 			{Title: "Right password", Count: 1},
 			{Name: wrong, Title: "Wrong password", Count: 1, status: http.StatusUnauthorized},
 		},
-		policies: []ratelimit.Policy{{Ban: ratelimit.BanPolicy{Ban: guessing, Strike: wrongPassword, Forgive: rightPassword}, By: byVisitor}, {Limit: logins, By: byVisitor}},
+		policies: []ratelimit.Policy{
+			{Ban: ratelimit.BanPolicy{Ban: guessing, Strike: wrongPassword, Forgive: rightPassword}, By: byVisitor},
+			{Limit: logins, By: byVisitor},
+		},
 	},
 }
 

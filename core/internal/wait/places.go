@@ -53,11 +53,7 @@ func NewPlaces(config PlacesConfig) *Places {
 	l.leases = NewLeases(LeasesConfig{
 		Renew: l.renew,
 		Most:  mostRenewed, InFlight: renewalsInFlight,
-		Lost: func(p *Place, reason error) {
-			l.Lost(p)
-			l.tellLost(p, reason)
-		},
-		Renewed: config.Renewed,
+		Lost: l.lose, Renewed: config.Renewed,
 	})
 	return l
 }
@@ -137,8 +133,9 @@ func (l *Places) tellHeld(p *Place, units int, elapsed time.Duration, lost error
 	l.Held(p, units, elapsed, lost)
 }
 
-// tellLost logs that places were lost before they were given back. When the store is down, all of them are.
-func (l *Places) tellLost(p *Place, reason error) {
+// lose tells and logs that places were lost before they were given back. When the store is down, all of them are.
+func (l *Places) lose(p *Place, reason error) {
+	l.Lost(p)
 	if !p.ended.Load() { // else they were forgotten, which was logged
 		l.warn(&l.lost, p, "core: a place was lost before it was given back", slog.Any("error", reason))
 	}
