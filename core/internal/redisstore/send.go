@@ -45,6 +45,9 @@ func (r sender) send(ctx *batch.Context, groups []*requestGroup) error {
 	if err := a.share(one); err != nil || one.within != plain && one.within != booked || strings.IndexByte(a.text, script.Unknown) < 0 {
 		return err
 	}
+	if len(groups) == 1 {
+		ctx.SendAgain() // nothing was done, and a refusal says the same
+	}
 	r.sendUnknown(ctx, s, does, groups)
 	return nil
 }
@@ -140,6 +143,9 @@ func (r *Store) sendRuns(ctx *batch.Context, s *server, runs []run) error {
 		}
 		commands[i] = redis.NewStringCmd(ctx, call...)
 		_ = unknown.Process(ctx, commands[i])
+	}
+	if len(runs) == 1 && unknown.Len() > 0 { // of several it would not be known whether the others were sent
+		ctx.SendAgain()
 	}
 	execute(ctx, unknown, commands)
 	return r.shareRuns(ctx, s, runs, commands, answers)
