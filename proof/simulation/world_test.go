@@ -253,11 +253,15 @@ func (w *world) checkWaiters(at line) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var head *work
-	var latest uint64
+	var latest, together uint64 // tokens of those who began before, and of those who began in the same instant, in any order
+	var instant time.Time
 	passed, most := 0, 5
 	for _, one := range w.works {
 		if one.line() != at || !one.waits {
 			continue
+		}
+		if one.began.After(instant) {
+			instant, latest = one.began, max(latest, together)
 		}
 		inOrder := at.process.calmSince(one.began.Add(-budget)) // those whose calls are on their way may pass each other
 		switch {
@@ -271,7 +275,7 @@ func (w *world) checkWaiters(at line) {
 		case one.permit != nil && one.permit.Token()+uint64(time.Millisecond/time.Microsecond) <= latest && !one.rated:
 			w.t.Errorf("process %d: token %d of %s was granted after %d", at.process.number, one.permit.Token(), at.key, latest)
 		case one.permit != nil && !one.rated:
-			latest = max(latest, one.permit.Token())
+			together = max(together, one.permit.Token())
 		}
 	}
 	if head == nil {
