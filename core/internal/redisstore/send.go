@@ -45,9 +45,6 @@ func (r sender) send(ctx *batch.Context, groups []*requestGroup) error {
 	if err := a.share(one); err != nil || one.within != plain && one.within != booked || strings.IndexByte(a.text, script.Unknown) < 0 {
 		return err
 	}
-	if len(groups) == 1 {
-		ctx.SendAgain() // nothing was done, and a refusal says the same
-	}
 	r.sendUnknown(ctx, s, does, groups)
 	return nil
 }
