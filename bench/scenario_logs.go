@@ -84,7 +84,7 @@ func (b *bench) logs(ctx context.Context) (_ []comparison, err error) {
 		title: "Reading access logs",
 		text: "The command line reads a generated log, once, in a process of its own. A few of the ten million addresses come all the time, " +
 			"and most of them a few times, so that there are more keys than the 100,000 that `weir recommend` follows at a time. " +
-			"It reads a log twice; a line is counted once, and its CPU is that of both times. The JSON lines are Caddy's. " +
+			"It notes the requests of a log in a temporary file, and goes through them twice. The JSON lines are Caddy's. " +
 			"`weir simulate` has the guard decide each request under two limits. " +
 			"The memory is the most that the whole process had at a time (its resident set).",
 		entries: entries,

@@ -30,7 +30,7 @@ func shopLog(tb testing.TB, days, people int) string {
 	return name
 }
 
-// Both passes over a log: lines a second on all processors, and the heap that is still in use at the end.
+// A log, and its requests a second time: lines a second on all processors, and the heap that is still in use at the end.
 func BenchmarkRecommend(b *testing.B) {
 	name := shopLog(b, 2, 8000)
 	info, err := os.Stat(name)
@@ -42,13 +42,17 @@ func BenchmarkRecommend(b *testing.B) {
 	var heap uint64
 	for b.Loop() {
 		tracker := demand.NewTracker(0)
-		summary, err := arrival.Read(b.Context(), []string{name}, arrival.Options{Keep: demand.Keep}, nil, tracker)
+		recording := arrival.NewRecording(tracker, arrival.MostRecorded)
+		summary, err := arrival.Read(b.Context(), []string{name}, arrival.Options{Keep: demand.Keep}, nil, recording)
 		if err != nil {
 			b.Fatal(err)
 		}
 		found := tracker.Demand()
 		replayed := replay.New(found, found.Propose(10*time.Minute, summary.Span(), 10*time.Minute), time.UTC)
-		if _, err := arrival.Read(b.Context(), []string{name}, arrival.Options{Keep: replayed.Keep}, nil, replayed); err != nil {
+		if err := recording.Play(b.Context(), new(arrival.Progress), 0, replayed.Parts()...); err != nil {
+			b.Fatal(err)
+		}
+		if err := recording.Close(); err != nil {
 			b.Fatal(err)
 		}
 		lines += summary.Lines

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -77,6 +78,31 @@ func TestReportTellsWhatUnreadableLinesHide(t *testing.T) {
 	}
 	if code, _, messages := weir(t, log.String(), "recommend", "-names", "plain", "-max-skipped", "0.01", "-out", page, "-"); code != exitUnreadable || !strings.Contains(messages, "192.0.2.9 (7)") {
 		t.Errorf("exit code %d: %s", code, messages)
+	}
+}
+
+// Where there is no place for temporary files, weir recommend reads the log twice, and says the same.
+func TestRecommendWithoutAPlace(t *testing.T) {
+	var log strings.Builder
+	for i := range 3000 {
+		log.WriteString(combinedLine(fmt.Sprintf("192.0.2.%d", i*i%50), "-", `"GET / HTTP/1.1"`, i))
+	}
+	name := filepath.Join(t.TempDir(), "access.log")
+	if err := os.WriteFile(name, []byte(log.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var reports []report.Report
+	for _, place := range []string{t.TempDir(), filepath.Join(t.TempDir(), "missing")} {
+		t.Setenv("TMPDIR", place)
+		t.Setenv("TMP", place)
+		reports = append(reports, recommended(t, "", "-names", "plain", name))
+		if left, _ := os.ReadDir(place); len(left) > 0 {
+			t.Errorf("%v is left", left)
+		}
+	}
+	denies := func(c report.Cell) bool { return c.Denied != nil && *c.Denied > 0 }
+	if !reflect.DeepEqual(reports[0], reports[1]) || !slices.ContainsFunc(reports[0].Frontier, denies) {
+		t.Error("the reports differ, or deny nothing")
 	}
 }
 

@@ -115,7 +115,7 @@ func (l *logs) open(stdin io.Reader) (forget func() error, err error) {
 			return forget, err
 		}
 		if !info.Mode().IsRegular() {
-			return forget, usage("%s is no regular file, and a log is read twice: give it to standard input (-)", name)
+			return forget, usage("%s is no regular file, and a log may be read twice: give it to standard input (-)", name)
 		}
 		l.total += info.Size()
 	}

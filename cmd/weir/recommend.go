@@ -28,7 +28,10 @@ import (
 
 const recommendHelp = `Reads the access logs of nginx, Apache, an AWS load balancer, Caddy, Traefik, or JSON lines, compressed with gzip or zstd or
 not, and writes a page that proposes limits: three of them, the clients that each would have denied, and the file of policies and the code to run one
-as a shadow. -policies writes the file. "-" is standard input, which is copied into a temporary file, since a log is read twice.
+as a shadow. -policies writes the file. "-" is standard input, which is copied into a temporary file, since a log may be read twice.
+
+Another temporary file has 28 bytes for each request, and 1 GiB at most: with more requests, or without a place for the file, logs are read
+twice, which takes longer.
 
 ` + exitCodes
 
@@ -142,7 +145,7 @@ func hashed(salt string) func(string) string {
 	}
 }
 
-// run reads the logs twice and writes the report.
+// run reads the logs, goes through their requests a second time and writes the report.
 func (r *recommendation) run(ctx context.Context, c *cli.Command, stdin io.Reader, stdout, stderr io.Writer) (err error) {
 	if os.Getenv("GOGC") == "" {
 		defer debug.SetGCPercent(debug.SetGCPercent(30)) // little is allocated that does not stay, so frequent collections cost little
@@ -157,16 +160,17 @@ func (r *recommendation) run(ctx context.Context, c *cli.Command, stdin io.Reade
 
 	tracker := demand.NewTracker(c.Int("keys"))
 	days := arrival.NewDays(r.zone, tracker)
+	recording := arrival.NewRecording(days, arrival.MostRecorded)
+	defer func() { err = errors.Join(err, recording.Close()) }()
 	r.options.Keep = demand.Keep
-	summary, err := arrival.Read(ctx, r.files, r.options, shown.reading("how much keys need"), days)
+	summary, err := arrival.Read(ctx, r.files, r.options, shown.reading("how much keys need"), recording)
 	if err = r.usable(summary, err); err != nil {
 		return err
 	}
 	found := tracker.Demand()
 	proposed := found.Propose(c.Duration("horizon"), summary.Span(), c.Duration("longest-wait"))
 	replayed := replay.New(found, proposed, r.zone)
-	r.options.Keep = replayed.Keep
-	if _, err = arrival.Read(ctx, r.files, r.options, shown.reading("which requests limits deny"), replayed); err != nil {
+	if err = r.again(ctx, recording, replayed, shown.reading("which requests limits deny")); err != nil {
 		return err
 	}
 	shown.stop()
@@ -180,6 +184,16 @@ func (r *recommendation) run(ctx context.Context, c *cli.Command, stdin io.Reade
 		Files: r.inputs(summary), Key: r.key, Routes: r.routes, Horizon: c.Duration("horizon"), Zone: r.zone, Summary: summary, Days: days.All(),
 		Demand: found, Proposals: proposed, Replay: replayed, Name: r.name,
 	}))
+}
+
+// again has all requests replayed: those of the recording or, if it has not all, those of the logs.
+func (r *recommendation) again(ctx context.Context, recording *arrival.Recording, replayed *replay.Replay, progress *arrival.Progress) error {
+	if recording.Whole() {
+		return recording.Play(ctx, progress, r.total, replayed.Parts()...)
+	}
+	r.options.Keep = replayed.Keep
+	_, err := arrival.Read(ctx, r.files, r.options, progress, replayed)
+	return err
 }
 
 // inputs returns the files as the command line names them.

@@ -13,22 +13,24 @@ import (
 // Second is a second in microseconds, the unit of instants.
 const Second = 1_000_000
 
-// Arrival is a request. Its slices are valid until the call that it is given to returns.
+// Arrival is a request. Its Key is valid until the call that it is given to returns.
 type Arrival struct {
 	Instant int64 // microseconds since 1970
 	Hash    uint64
 	Key     []byte
-	Path    uint64 // a hash of the path, if Marks or All was asked for
-	Agent   []byte // if All was asked for
-	// AgentHash is a hash of Agent, if Marks or All was asked for.
-	AgentHash uint64
-	Status    uint16
+	// Path and AgentHash are hashes of the path and of Agent, if All was asked for.
+	Path, AgentHash uint64
+	// Agent is the User-Agent, if All was asked for. It stays valid.
+	Agent  string
+	Status uint16
 	// Request is the whole request, with Options.Requests. It stays valid.
 	Request *accesslog.Request
 	Whole   bool // the log told the second alone, and the rest is a guess
+
+	passing bool // nobody needs it, and it only tells how far the log is
 }
 
-// A Sink is given the arrivals, second by second, and in each second those of a key in the order of their instants.
+// A Sink is given the arrivals, some at a time, and those of a key in the order of their instants. [Read] gives it those of a second at a time.
 type Sink interface {
 	Second(arrivals []Arrival)
 }
@@ -36,11 +38,10 @@ type Sink interface {
 // Part is how much of a request is needed.
 type Part uint8
 
-// The parts: None leaves the request out, When is all but Path, Agent and AgentHash, Marks is all but Agent, and All is everything.
+// The parts: None leaves the request out, When is all but Path, Agent and AgentHash, and All is everything.
 const (
 	None Part = iota
 	When
-	Marks
 	All
 )
 
@@ -52,7 +53,8 @@ type Options struct {
 	Log accesslog.Options
 	// Route, if it is given, says which requests count.
 	Route *Route
-	// Keep, if it is given, says how much of a key's requests is needed. By default it is When. It is called concurrently.
+	// Keep, if it is given, says how much of a key's requests is needed. By default it is When. It is called concurrently. The Summary counts the
+	// requests that are not needed, too.
 	Keep func(hash uint64) Part
 	// Requests has each Arrival bear its whole request.
 	Requests bool

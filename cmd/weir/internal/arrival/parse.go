@@ -43,11 +43,12 @@ type worker struct {
 	options Options
 	parsers map[accesslog.Format]accesslog.Parser
 	matcher *matcher
+	agents  map[string]agent
 }
 
 func newWorker(o Options) *worker {
 	o.Log.Whole = o.Requests
-	w := &worker{options: o, parsers: make(map[accesslog.Format]accesslog.Parser)}
+	w := &worker{options: o, parsers: make(map[accesslog.Format]accesslog.Parser), agents: make(map[string]agent)}
 	if o.Route != nil {
 		w.matcher = &matcher{route: o.Route}
 	}
@@ -92,8 +93,28 @@ var errLong = errors.New("the line is longer than 1 MiB")
 // longestStart is how much of a line that is cut is looked at.
 const longestStart = 64 << 10
 
-// longestAgent is how much of a User-Agent is looked at.
-const longestAgent = 256
+// longestAgent is how much of a User-Agent is looked at, and mostAgents is how many of them a worker remembers.
+const longestAgent, mostAgents = 256, 4096
+
+// agent is a User-Agent, and its hash.
+type agent struct {
+	text string
+	hash uint64
+}
+
+// agent returns the User-Agent of a line. It remembers some, since a log has the same ones again and again.
+func (w *worker) agent(text []byte) agent {
+	text = text[:min(len(text), longestAgent)]
+	one, known := w.agents[string(text)]
+	if !known {
+		if len(w.agents) == mostAgents {
+			clear(w.agents)
+		}
+		one = agent{string(text), maphash.Bytes(seed, text)}
+		w.agents[one.text] = one
+	}
+	return one
+}
 
 // take adds the request of a line.
 func (w *worker) take(b *batch, line []byte, r *accesslog.Record, parser accesslog.Parser) {
@@ -123,11 +144,9 @@ func (w *worker) take(b *batch, line []byte, r *accesslog.Record, parser accessl
 	a := Arrival{Instant: r.Instant, Hash: Hash(r.Key), Status: uint16(r.Status), Whole: r.Whole}
 	part := When
 	if w.options.Keep != nil {
-		if part = w.options.Keep(a.Hash); part == None {
-			return
-		}
+		part = w.options.Keep(a.Hash)
 	}
-	if part >= Marks || w.matcher != nil || w.options.Requests {
+	if part == All || w.matcher != nil || w.options.Requests {
 		parser.Details(r)
 	}
 	if w.matcher != nil && !w.matcher.matches(r) {
@@ -137,16 +156,16 @@ func (w *worker) take(b *batch, line []byte, r *accesslog.Record, parser accessl
 	if r.Whole {
 		b.whole++
 	}
-	if part >= Marks {
-		a.Path = maphash.Bytes(seed, r.Path)
-		agent := r.Agent[:min(len(r.Agent), longestAgent)]
-		if a.AgentHash = maphash.Bytes(seed, agent); part == All {
-			a.Agent = b.texts.keep(agent)
-		}
+	if a.passing = part == None; !a.passing {
+		a.Key = b.texts.keep(r.Key)
 	}
-	if w.options.Requests {
+	if part == All {
+		a.Path = maphash.Bytes(seed, r.Path)
+		agent := w.agent(r.Agent)
+		a.Agent, a.AgentHash = agent.text, agent.hash
+	}
+	if w.options.Requests && !a.passing {
 		a.Request = r.Request()
 	}
-	a.Key = b.texts.keep(r.Key)
 	b.arrivals, b.places = append(b.arrivals, a), append(b.places, int32(len(b.times)-1))
 }

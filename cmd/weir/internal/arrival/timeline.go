@@ -49,7 +49,7 @@ func newTimeline(sink Sink, late time.Duration) *timeline {
 	return &timeline{sink: sink, slots: make([]slot, late/time.Second+1), count: make(map[uint64]spread), most: MostWaiting}
 }
 
-// add takes an arrival. It copies its text.
+// add takes an arrival. It copies its key.
 func (t *timeline) add(a *Arrival) {
 	second := a.Instant / Second
 	if !t.begun {
@@ -58,6 +58,9 @@ func (t *timeline) add(a *Arrival) {
 	t.front = max(t.front, second)
 	if second >= t.base+int64(len(t.slots)) {
 		t.closeBefore(second - int64(len(t.slots)) + 1)
+	}
+	if a.passing {
+		return
 	}
 	taken := *a
 	if second < t.base {
@@ -70,7 +73,6 @@ func (t *timeline) add(a *Arrival) {
 	s.some = true
 	s.exact = s.exact || !taken.Whole
 	taken.Key = s.texts.keep(a.Key)
-	taken.Agent = s.texts.keep(a.Agent)
 	s.arrivals = append(s.arrivals, taken)
 	size := sizeOf(a)
 	s.size += size

@@ -43,7 +43,7 @@ var pathSeed = maphash.MakeSeed()
 func (s *site) add(by label, at float64, address, request string, status uint16, agent string) {
 	s.requests = append(s.requests, labelled{arrival.Arrival{
 		Instant: s.begin + int64(at*1e6), Hash: maphash.String(pathSeed, address), Key: []byte(address), Path: maphash.String(pathSeed, request),
-		AgentHash: maphash.String(pathSeed, agent), Agent: []byte(request), Status: status,
+		AgentHash: maphash.String(pathSeed, agent), Agent: request, Status: status,
 	}, by})
 }
 
@@ -149,7 +149,7 @@ func (s *site) judge(t *testing.T, counts func(request string) bool) map[string]
 	tracker := NewTracker(0)
 	var of []labelled
 	for i := range s.requests {
-		if counts(string(s.requests[i].Agent)) {
+		if counts(s.requests[i].Agent) {
 			of = append(of, s.requests[i])
 			tracker.Second([]arrival.Arrival{s.requests[i].Arrival})
 		}

@@ -65,7 +65,7 @@ type Tracker struct {
 }
 
 // Keep says how much of each request a Tracker needs, as arrival.Options.Keep.
-func Keep(uint64) arrival.Part { return arrival.Marks }
+func Keep(uint64) arrival.Part { return arrival.All }
 
 // NewTracker returns a Tracker that follows at most the given number of keys at a time: DefaultKeys if it is 0.
 func NewTracker(keys int) *Tracker {

@@ -80,7 +80,7 @@ func (c counted) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Spool copies standard input into a temporary file, since a log is read twice. The caller removes the file.
+// Spool copies standard input into a temporary file, since a log may be read twice. The caller removes the file.
 func Spool(r io.Reader) (name string, err error) {
 	f, err := os.CreateTemp("", "weir-*.log")
 	if err != nil {

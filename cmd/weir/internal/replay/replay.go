@@ -4,6 +4,8 @@ package replay
 
 import (
 	"cmp"
+	"maps"
+	"runtime"
 	"slices"
 	"time"
 
@@ -19,19 +21,31 @@ const (
 	MostKeys    = 2_000
 )
 
-// Replay decides the requests of keys. It is an [arrival.Sink], and must not be used concurrently.
+// Replay decides the requests of keys. It is an [arrival.Sink], and must not be used concurrently. Its [Replay.Parts] can be.
 type Replay struct {
 	zone      *time.Location
-	calendar  *arrival.Calendar
 	proposals []demand.Proposal
-	intervals []int64 // of the proposals
-	keys      map[uint64]*Subject
+	intervals []int64                 // of the proposals
 	cells     []Cell                  // of the frontier: rate by rate, and of each the bursts in order
 	perEvent  [demand.RateCount]int64 // microseconds, by rate
 	slack     []int64                 // how full a bucket may be that has room for one more event, in microseconds, by cell
-	denied    []uint64                // requests, by cell
-	days      map[int64]*Day          // by their begin, in seconds since 1970
+	parts     []*part
 }
+
+// part decides the requests of some of the keys. Whatever their number, the parts count the same in all: nothing that is decided about a key
+// depends on another key.
+type part struct {
+	*Replay
+
+	number   uint64
+	calendar *arrival.Calendar
+	keys     map[uint64]*Subject
+	denied   []uint64       // requests, by cell
+	days     map[int64]*Day // by their begin, in seconds since 1970
+}
+
+// mostParts is how many parts there are at most.
+const mostParts = 16
 
 // Cell counts the requests that a limit of the frontier would have denied.
 type Cell struct {
@@ -101,9 +115,17 @@ func (e *Evidence) Paths() uint64 { return e.paths.Estimate() }
 // New returns a replay of the proposals, and of those limits of the frontier that deny the fewest keys, as far as there is room. Days and hours are
 // those of zone.
 func New(d *demand.Demand, proposals []demand.Proposal, zone *time.Location) *Replay {
-	r := &Replay{
-		zone: zone, calendar: arrival.NewCalendar(zone), proposals: proposals,
-		keys: make(map[uint64]*Subject), days: make(map[int64]*Day),
+	return inParts(d, proposals, zone, min(runtime.GOMAXPROCS(0), mostParts))
+}
+
+// inParts returns a replay that has a number of parts.
+func inParts(d *demand.Demand, proposals []demand.Proposal, zone *time.Location, parts int) *Replay {
+	r := &Replay{zone: zone, proposals: proposals}
+	for i := range parts {
+		r.parts = append(r.parts, &part{
+			Replay: r, number: uint64(i), calendar: arrival.NewCalendar(zone), keys: make(map[uint64]*Subject),
+			denied: make([]uint64, demand.RateCount*len(demand.Bursts)), days: make(map[int64]*Day),
+		})
 	}
 	r.watchProposals(d)
 	r.watchFrontier(d)
@@ -144,7 +166,7 @@ func (r *Replay) watchProposals(d *demand.Demand) {
 func (r *Replay) watchFrontier(d *demand.Demand) {
 	r.cells = make([]Cell, demand.RateCount*len(demand.Bursts))
 	byKeys := make([]*Cell, len(r.cells))
-	r.slack, r.denied = make([]int64, len(r.cells)), make([]uint64, len(r.cells))
+	r.slack = make([]int64, len(r.cells))
 	for i := range r.cells {
 		rate, burst := i/len(demand.Bursts), demand.Bursts[i%len(demand.Bursts)]
 		r.cells[i] = Cell{Cell: demand.Cell{Rate: rate, Burst: burst}, Keys: d.All[rate].Above(burst), Normal: d.Normal[rate].Above(burst)}
@@ -187,17 +209,30 @@ func (r *Replay) runsOf(k *demand.Key) (runs []run, buckets int) {
 }
 
 func (r *Replay) subject(k *demand.Key) *Subject {
-	s := r.keys[k.Hash]
+	p := r.partOf(k.Hash)
+	s := p.keys[k.Hash]
 	if s == nil {
 		s = &Subject{Key: k}
-		r.keys[k.Hash] = s
+		p.keys[k.Hash] = s
 	}
 	return s
 }
 
+// partOf returns the part that decides the requests of a key.
+func (r *Replay) partOf(hash uint64) *part { return r.parts[hash%uint64(len(r.parts))] }
+
+// Parts returns sinks that decide the requests between them: each of them has to be given all. They may be used at the same time.
+func (r *Replay) Parts() []arrival.Sink {
+	sinks := make([]arrival.Sink, len(r.parts))
+	for i, p := range r.parts {
+		sinks[i] = p
+	}
+	return sinks
+}
+
 // Keep says how much of a key's requests is needed. It may be called concurrently, until the first call of Second.
 func (r *Replay) Keep(hash uint64) arrival.Part {
-	switch s := r.keys[hash]; {
+	switch s := r.partOf(hash).keys[hash]; {
 	case s == nil:
 		return arrival.None
 	case s.Evidence == nil:
@@ -208,16 +243,29 @@ func (r *Replay) Keep(hash uint64) arrival.Part {
 
 // Second implements arrival.Sink.
 func (r *Replay) Second(arrivals []arrival.Arrival) {
+	for _, p := range r.parts {
+		p.Second(arrivals)
+	}
+}
+
+// Second implements arrival.Sink. It leaves out the requests of keys that are not its own, or that no limit denies.
+func (p *part) Second(arrivals []arrival.Arrival) {
 	for i := range arrivals {
 		a := &arrivals[i]
-		s := r.keys[a.Hash]
-		r.count(s, a.Instant)
+		if a.Hash%uint64(len(p.parts)) != p.number {
+			continue
+		}
+		s := p.keys[a.Hash]
+		if s == nil {
+			continue
+		}
+		p.count(s, a.Instant)
 		if len(s.Verdicts) == 0 {
 			continue
 		}
-		day, hour := r.calendar.At(a.Instant)
-		for p := range s.Verdicts {
-			r.decide(s, p, a.Instant, day)
+		day, hour := p.calendar.At(a.Instant)
+		for proposal := range s.Verdicts {
+			p.decide(s, proposal, a.Instant, day)
 		}
 		if s.Evidence != nil {
 			s.Evidence.add(a, hour)
@@ -226,10 +274,10 @@ func (r *Replay) Second(arrivals []arrival.Arrival) {
 }
 
 // count decides a request as each limit of the frontier would. It has no branches, since a processor cannot predict them.
-func (r *Replay) count(s *Subject, now int64) {
+func (p *part) count(s *Subject, now int64) {
 	empty := s.empty
 	for _, run := range s.runs {
-		perEvent, slack, denied := r.perEvent[run.rate], r.slack[run.first:run.past], r.denied[run.first:run.past]
+		perEvent, slack, denied := p.perEvent[run.rate], p.slack[run.first:run.past], p.denied[run.first:run.past]
 		of := empty[:len(slack)]
 		empty = empty[len(slack):]
 		for i := range of {
@@ -242,45 +290,48 @@ func (r *Replay) count(s *Subject, now int64) {
 }
 
 // day returns the counts of a day.
-func (r *Replay) day(begin time.Time) *Day {
-	d := r.days[begin.Unix()]
+func (p *part) day(begin time.Time) *Day {
+	d := p.days[begin.Unix()]
 	if d == nil {
-		n := len(r.proposals)
-		d = &Day{Begin: begin, Denied: make([]uint64, n), Keys: make([]int, n), Normal: make([]int, n)}
-		r.days[begin.Unix()] = d
+		d = newDay(begin, len(p.proposals))
+		p.days[begin.Unix()] = d
 	}
 	return d
 }
 
+func newDay(begin time.Time, proposals int) *Day {
+	return &Day{Begin: begin, Denied: make([]uint64, proposals), Keys: make([]int, proposals), Normal: make([]int, proposals)}
+}
+
 // decide decides a request as a proposal would.
-func (r *Replay) decide(s *Subject, p int, now int64, begin time.Time) {
-	v, interval := &s.Verdicts[p], r.intervals[p]
+func (p *part) decide(s *Subject, proposal int, now int64, begin time.Time) {
+	v, interval := &s.Verdicts[proposal], p.intervals[proposal]
 	if v.empty <= now {
 		v.denying = false
 	}
 	empty := max(v.empty, now) + interval
-	if empty-now <= int64(r.proposals[p].Cell.Burst)*interval {
+	if empty-now <= int64(p.proposals[proposal].Cell.Burst)*interval {
 		v.empty = empty
 		return
 	}
 	v.Denied++
-	day := r.day(begin)
-	day.Denied[p]++
+	day := p.day(begin)
+	day.Denied[proposal]++
 	if v.lastDay != day {
 		v.lastDay = day
-		day.Keys[p]++
+		day.Keys[proposal]++
 		if !s.Key.Suspect() {
-			day.Normal[p]++
+			day.Normal[proposal]++
 		}
 	}
 	if v.First.IsZero() {
-		v.First = time.UnixMicro(now).In(r.zone)
+		v.First = time.UnixMicro(now).In(p.zone)
 	}
 	if !v.denying {
 		v.denying, v.first = true, now
 	}
 	if lasted := time.Duration(now-v.first) * time.Microsecond; lasted > v.Longest || v.From.IsZero() {
-		v.Longest, v.From = lasted, time.UnixMicro(v.first).In(r.zone)
+		v.Longest, v.From = lasted, time.UnixMicro(v.first).In(p.zone)
 	}
 }
 
@@ -292,7 +343,7 @@ func (e *Evidence) add(a *arrival.Arrival, hour int) {
 	}
 	e.paths.InsertHash(a.Path)
 	for i := range e.Agents {
-		if e.Agents[i].Name == string(a.Agent) {
+		if e.Agents[i].Name == a.Agent {
 			e.Agents[i].Requests++
 			return
 		}
@@ -302,7 +353,7 @@ func (e *Evidence) add(a *arrival.Arrival, hour int) {
 		e.Others = true
 		return
 	}
-	e.Agents = append(e.Agents, Agent{Name: string(a.Agent), Requests: 1})
+	e.Agents = append(e.Agents, Agent{Name: a.Agent, Requests: 1})
 }
 
 // Cell returns the counts of a limit of the frontier.
@@ -310,16 +361,30 @@ func (r *Replay) Cell(c demand.Cell) Cell {
 	at, _ := slices.BinarySearch(demand.Bursts, c.Burst)
 	at += c.Rate * len(demand.Bursts)
 	found := r.cells[at]
-	found.Denied = r.denied[at]
+	for _, p := range r.parts {
+		found.Denied += p.denied[at]
+	}
 	return found
 }
 
 // Days returns the days on which a proposal would have denied a request, in order.
 func (r *Replay) Days() []*Day {
-	days := make([]*Day, 0, len(r.days))
-	for _, d := range r.days {
-		days = append(days, d)
+	all := make(map[int64]*Day)
+	for _, p := range r.parts {
+		for at, of := range p.days {
+			d := all[at]
+			if d == nil {
+				d = newDay(of.Begin, len(r.proposals))
+				all[at] = d
+			}
+			for i := range r.proposals {
+				d.Denied[i] += of.Denied[i]
+				d.Keys[i] += of.Keys[i]
+				d.Normal[i] += of.Normal[i]
+			}
+		}
 	}
+	days := slices.Collect(maps.Values(all))
 	slices.SortFunc(days, func(a, b *Day) int { return a.Begin.Compare(b.Begin) })
 	return days
 }
@@ -327,9 +392,11 @@ func (r *Replay) Days() []*Day {
 // Subjects returns the keys that a proposal denies, those with the most denials first.
 func (r *Replay) Subjects() []*Subject {
 	var subjects []*Subject
-	for _, s := range r.keys {
-		if len(s.Verdicts) > 0 {
-			subjects = append(subjects, s)
+	for _, p := range r.parts {
+		for _, s := range p.keys {
+			if len(s.Verdicts) > 0 {
+				subjects = append(subjects, s)
+			}
 		}
 	}
 	slices.SortFunc(subjects, func(a, b *Subject) int {

@@ -24,7 +24,7 @@ func traffic(t *rapid.T) []arrival.Arrival {
 	for range rapid.IntRange(1, 250).Draw(t, "requests") {
 		at += rapid.Int64Range(0, 1<<rapid.IntRange(0, 32).Draw(t, "pause")).Draw(t, "µs")
 		key := []byte(fmt.Sprint("key", rapid.IntRange(0, 3).Draw(t, "key")))
-		all = append(all, arrival.Arrival{Instant: at, Key: key, Hash: arrival.Hash(key), Status: 200, Agent: []byte("agent")})
+		all = append(all, arrival.Arrival{Instant: at, Key: key, Hash: arrival.Hash(key), Status: 200, Agent: "agent"})
 	}
 	return all
 }
