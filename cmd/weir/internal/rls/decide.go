@@ -1,0 +1,225 @@
+package rls
+
+import (
+	"context"
+	"math"
+	"time"
+
+	"github.com/weir-go/ratelimit/cmd/weir/internal/descriptors"
+	"github.com/weir-go/ratelimit/core"
+)
+
+// never is a limit for questions that no wait helps: more is asked of it than it has.
+var never = core.Calendar(1, core.Every(time.Minute)).Named("none")
+
+// state is a state of the store: of one key under one limit.
+type state struct {
+	key    string
+	limit  core.Limit
+	shadow bool
+}
+
+// decide answers the questions by one call, which charges all of them or none, and reports whether the request is denied.
+//
+// Limits with a quota deny the request only if all of them do. A request for which some of them have no room is asked again without those, so that it
+// is charged to all the others.
+func (s *Service) decide(ctx context.Context, all []question) (denied bool, err error) {
+	quotas, refunds := 0, true // whether the request does nothing but give back
+	charged := make(map[state]bool)
+	for i := range all {
+		q := &all[i]
+		if !q.counted() {
+			continue
+		}
+		refunds = refunds && q.givesBack(s.options.AsReference)
+		if q.quota && !q.negative {
+			quotas++
+		}
+		if !q.look() && !q.negative && q.limit.RequestsPerUnit > 0 {
+			charged[q.state()] = true
+		}
+	}
+	if refunds {
+		return false, s.giveBack(ctx, all)
+	}
+	left := quotas
+	for first := true; ; first = false {
+		var of []int
+		var checks []core.Check
+		for i := range all {
+			if q := &all[i]; q.counted() && !q.over && (first || !q.limit.Shadow) {
+				of = append(of, i)
+				checks = append(checks, q.check(charged[q.state()]))
+			}
+		}
+		passed, plain := true, false // whether all fit, and whether a limit without a quota denies
+		var decisions []core.Decision
+		if len(checks) > 0 {
+			if decisions, err = s.limiter.AllowAll(ctx, checks...); err != nil {
+				return false, err
+			}
+		}
+		for n, i := range of {
+			q := &all[i]
+			q.learn(decisions[n], s.options.Now())
+			switch {
+			case !q.over || q.limit.Shadow:
+			case q.quota:
+				left--
+				passed = false
+			default:
+				plain = true
+			}
+		}
+		if plain || quotas > 0 && left == 0 {
+			return true, nil
+		}
+		if passed {
+			return false, s.giveBack(ctx, all)
+		}
+	}
+}
+
+func (q *question) state() state {
+	if q.limit.RequestsPerUnit == 0 {
+		return state{} // nothing is counted
+	}
+	return state{q.key, q.limit.Counts.Identity(), q.limit.Shadow}
+}
+
+// check returns the check of a question. If its state is charged by another question of the request, a question that charges nothing only looks.
+func (q *question) check(charged bool) core.Check {
+	c := core.Check{Key: q.key, Limit: q.limit.Counts, Shadow: q.limit.Shadow}
+	switch {
+	case q.negative && q.limit.RequestsPerUnit == 0:
+		c.Limit, c.Mode = never, core.Look
+	case q.negative: // it is given back when the request has passed
+		c.Mode = core.Look
+	case q.limit.RequestsPerUnit == 0:
+		c.Limit, c.Cost, c.Mode = never, 2, core.Condition
+	case q.look() && charged:
+		c.Mode = core.Look
+	case q.look():
+		c.Mode = core.Condition
+	default:
+		c.Cost = int(min(q.hits, uint64(q.limit.Counts.Capacity())+1))
+	}
+	return c
+}
+
+// learn takes the decision about a question.
+func (q *question) learn(d core.Decision, now time.Time) {
+	q.over, q.remaining = !d.Allowed, d.Remaining
+	q.reset = d.ResetAfter
+	switch {
+	case q.limit.RequestsPerUnit == 0:
+		q.remaining, q.reset = 0, q.limit.Unit.Window(now)
+	case q.limit.Plain() && q.reset == 0: // nothing is used
+		q.reset = q.limit.Unit.Window(now)
+	case q.over && d.RetryAfter > 0 && d.RetryAfter != core.Never:
+		q.reset = d.RetryAfter
+	}
+}
+
+// givesBack reports whether hits are given back. A shadow is charged to a state of its own, to which nothing is given back.
+func (q *question) givesBack(asReference bool) bool {
+	return q.negative && (asReference || !q.limit.Shadow)
+}
+
+// giveBack gives the negative hits of a request back.
+func (s *Service) giveBack(ctx context.Context, all []question) error {
+	for i := range all {
+		q := &all[i]
+		if !q.counted() || !q.givesBack(s.options.AsReference) {
+			continue
+		}
+		if q.limit.RequestsPerUnit == 0 {
+			q.reset = q.limit.Unit.Window(s.options.Now())
+			continue
+		}
+		limit := q.limit.Counts
+		if s.options.AsReference && q.limit.Plain() {
+			limit = descriptors.Counter(q.limit.Unit)
+		}
+		d, err := s.limiter.Refund(ctx, q.key, limit, int(min(q.hits, uint64(limit.Capacity()))))
+		if err != nil {
+			return err
+		}
+		d.Allowed = true
+		if s.options.AsReference && q.limit.Plain() {
+			q.learnCount(d, s.options.Now())
+		} else {
+			q.learn(d, s.options.Now())
+			q.over = false
+		}
+	}
+	return nil
+}
+
+// mostHits is how many hits of a question count, where each is charged by itself: more than any limit has.
+const mostHits = 1 << 33
+
+// count answers the questions as the reference does. Each is charged, over its limit or not, and is over if more than the limit was counted
+// afterwards. A limit with an algorithm of its own is charged if it has room.
+func (s *Service) count(ctx context.Context, all []question) (denied bool, err error) {
+	var of []int
+	var checks []core.Check
+	for i := range all {
+		switch q := &all[i]; {
+		case !q.counted() || q.negative:
+		case q.limit.Plain():
+			c := core.Check{Key: q.key, Limit: descriptors.Counter(q.limit.Unit), Cost: int(min(q.hits, mostHits))}
+			if q.look() {
+				c.Mode = core.Look
+			}
+			of, checks = append(of, i), append(checks, c)
+		default:
+			check := q.check(false)
+			check.Shadow = false
+			decisions, err := s.limiter.AllowAll(ctx, check)
+			if err != nil {
+				return false, err
+			}
+			q.learn(decisions[0], s.options.Now())
+		}
+	}
+	if len(checks) > 0 {
+		decisions, err := s.limiter.AllowAll(ctx, checks...)
+		if err != nil {
+			return false, err
+		}
+		for n, i := range of {
+			all[i].learnCount(decisions[n], s.options.Now())
+		}
+	}
+	if err := s.giveBack(ctx, all); err != nil {
+		return false, err
+	}
+	quotas, left := 0, 0
+	for i := range all {
+		switch q := &all[i]; {
+		case !q.counted() || q.limit.Shadow || q.negative:
+		case q.quota:
+			quotas++
+			if !q.over {
+				left++
+			}
+		case q.over:
+			denied = true
+		}
+	}
+	return denied || quotas > 0 && left == 0, nil
+}
+
+// learnCount takes the decision of a counter.
+func (q *question) learnCount(d core.Decision, now time.Time) {
+	used := descriptors.Counting - d.Remaining
+	if !d.Allowed {
+		used = math.MaxInt
+	}
+	q.over = used > int(q.limit.RequestsPerUnit)
+	q.remaining, q.reset = max(0, int(q.limit.RequestsPerUnit)-used), q.limit.Unit.Window(now)
+	if d.ResetAfter > 0 {
+		q.reset = d.ResetAfter
+	}
+}
