@@ -280,6 +280,18 @@ func TestErrorReplies(t *testing.T) {
 	}
 }
 
+// A server that refuses the user of a connection is sent no command, so that no command has an error.
+func TestPingTellsOfAWrongPassword(t *testing.T) {
+	server := redistest.Start(t)
+	redistest.SetUser(t, server.Client(t), "limiter", "on >secret ~* &* +@all")
+	for password, kind := range map[string]core.Failure{"secret": "", "wrong": core.NotPermitted} {
+		client := server.Client(t, func(o *redis.Options) { o.Username, o.Password = "limiter", password })
+		if err := core.New(core.NewRedis(client, core.WithLogger(discard))).Ping(t.Context()); core.FailureOf(err) != kind {
+			t.Errorf("with the password %s it says %v", password, err)
+		}
+	}
+}
+
 // A trace gets each batch, with its error.
 func TestTrace(t *testing.T) {
 	server := redistest.Start(t)

@@ -64,8 +64,8 @@ func (r *Store) load(ctx context.Context, server redis.UniversalClient) error {
 	probe := r.probe()
 	answer := redis.NewStringCmd(ctx, append([]any{"evalsha", probe.script.Hash}, probe.words...)...)
 	_ = pipeline.Process(ctx, answer)
-	if _, err := pipeline.Exec(ctx); err != nil && !isReply(err) {
-		return err
+	if commands, err := pipeline.Exec(ctx); err != nil && (!isReply(err) || !slices.ContainsFunc(commands, hasFailed)) {
+		return err // the server has refused the connection, and was sent no command
 	}
 	for _, reply := range loaded {
 		if err := reply.Err(); err != nil && kindOf(err) != call.NotPermitted {
@@ -83,6 +83,9 @@ func (r *Store) load(ctx context.Context, server redis.UniversalClient) error {
 	}
 	return err
 }
+
+// hasFailed reports whether a command has an error.
+func hasFailed(command redis.Cmder) bool { return command.Err() != nil }
 
 // known returns the scripts that decide, and all others that this store has been asked to run.
 func (r *Store) known() []*script.Script {
