@@ -1,6 +1,6 @@
 # Everything a change needs. The tests start real Redis servers of their own on
-# free ports, a real browser, a real Prometheus and real web servers; those are all
-# that there is to install, and make test does it.
+# free ports, a real browser, a real Prometheus, a real Envoy and real web servers; those
+# are all that there is to install, and make test does it.
 
 GO = go
 FUZZTIME = 30s
@@ -34,7 +34,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' Makefile
 
 .PHONY: test
-test: redis browser prometheus webservers postgres ## the whole suite, installing the servers and the browser it needs where they are missing
+test: redis browser prometheus webservers postgres envoy ## the whole suite, installing the servers and the browser it needs where they are missing
 	@$(MAKE) --no-print-directory -j 2 test-root test-modules
 
 # Two halves of the suite, which run at the same time: some tests compute, others wait for what they have broken.
@@ -88,6 +88,10 @@ webservers: ## install nginx, Apache, HAProxy and Caddy where they are missing
 .PHONY: postgres
 postgres: ## install PostgreSQL where it is missing
 	@sh .ci/install postgresql 'macOS: brew install postgresql' postgres pg_ctlcluster
+
+.PHONY: envoy
+envoy: ## install Envoy where it is missing
+	@sh .ci/envoy
 
 .PHONY: fmt
 fmt: ## check the formatting

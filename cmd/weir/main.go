@@ -78,7 +78,7 @@ func command(stdin io.Reader, stdout, stderr io.Writer) *cli.Command {
 		recommendCommand(stdin, stdout, stderr), doctorCommand(stdout), topCommand(stdin, stdout), peekCommand(stdin, stdout), resetCommand(stdout),
 		banCommand(stdout), liftCommand(stdout), bansCommand(stdout),
 		checkCommand(stdin, stdout), signCommand(stdin, stdout), explainCommand(stdin, stdout), planCommand(stdin, stdout, stderr),
-		simulateCommand(stdin, stdout, stderr), versionCommand(stdout),
+		simulateCommand(stdin, stdout, stderr), serveCommand(stderr), versionCommand(stdout),
 	}
 	for _, c := range commands {
 		c.OnUsageError = wrong

@@ -1,0 +1,311 @@
+package serving
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/health"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/reflection"
+
+	"github.com/weir-go/ratelimit/cmd/weir/internal/rls"
+	"github.com/weir-go/ratelimit/core"
+)
+
+// ErrConfig is in the chain of an error about files that make no sense.
+var ErrConfig = errors.New("the configuration makes no sense")
+
+// Addresses are where a service listens.
+type Addresses struct{ GRPC, HTTP, Debug net.Addr }
+
+const (
+	// mostMessage is how many bytes a request may have.
+	mostMessage = 1 << 20
+	// lookEvery is how often the store is asked whether it answers, and lookFor how long it may take.
+	lookEvery, lookFor = time.Second, time.Second
+)
+
+// server is a service that runs.
+type server struct {
+	settings Settings
+	logger   *slog.Logger
+	limiter  *core.Limiter
+	service  *rls.Service
+	health   *health.Server
+	seen     version // of the files that were read last
+
+	ending, storeGone atomic.Bool
+}
+
+// Run runs a service until the context ends. It calls ready when all listeners are open.
+func Run(ctx context.Context, settings Settings, logger *slog.Logger, ready func(Addresses)) (err error) {
+	limiter, closeStore, err := settings.Store.open(settings.Rules.Timeout, logger)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closeStore()) }()
+	settings.Rules.Logger = logger
+	s := &server{settings: settings, logger: logger, limiter: limiter, service: rls.New(limiter, settings.Rules), health: health.NewServer()}
+	if len(settings.Ignored) > 0 {
+		logger.Warn("these variables have no effect", "variables", strings.Join(settings.Ignored, " "))
+	}
+	if err := s.begin(); err != nil {
+		return err
+	}
+	s.askStore(ctx)
+	return s.serve(ctx, ready)
+}
+
+// begin reads the configuration for the first time.
+func (s *server) begin() error {
+	config, seen, err := s.settings.load()
+	s.seen = seen
+	switch {
+	case err == nil:
+		s.tellWarnings(config.Warnings().Error())
+		s.service.Use(config)
+		s.logger.Info("the configuration was read", "from", s.settings.Config, "domains", config.Domains())
+	case s.settings.StartWithout:
+		for _, line := range lines(err) {
+			s.logger.Error("there is no configuration yet", "error", line)
+		}
+	default:
+		return fmt.Errorf("%w:\n%w", ErrConfig, err)
+	}
+	return nil
+}
+
+func (s *server) tellWarnings(text string) {
+	for line := range strings.Lines(text) {
+		s.logger.Warn(strings.TrimSpace(line))
+	}
+}
+
+// again reads the configuration anew if the files have changed.
+func (s *server) again() {
+	config, seen, err := s.settings.load()
+	if err == nil && seen == s.seen {
+		return
+	}
+	if err != nil {
+		if seen != s.seen || seen == (version{}) {
+			for _, line := range lines(err) {
+				s.logger.Error("the configuration makes no sense, and the former one stays", "error", line)
+			}
+		}
+		s.seen = seen
+		return
+	}
+	s.seen = seen
+	s.tellWarnings(config.Warnings().Error())
+	s.service.Use(config)
+	s.logger.Info("the configuration was read anew", "domains", config.Domains())
+}
+
+// unhealthy returns why the service is not well, or "".
+func (s *server) unhealthy() string {
+	config := s.service.Config()
+	switch {
+	case s.ending.Load():
+		return "the service is ending"
+	case s.settings.NeedsStore && s.storeGone.Load():
+		return "the store does not answer"
+	case config == nil:
+		return "there is no configuration"
+	case s.settings.NeedsDomain && config.Domains() == 0:
+		return "no domain is configured"
+	}
+	return ""
+}
+
+// tellHealth tells those that watch by gRPC.
+func (s *server) tellHealth() {
+	answer := healthpb.HealthCheckResponse_SERVING
+	if s.unhealthy() != "" {
+		answer = healthpb.HealthCheckResponse_NOT_SERVING
+	}
+	for _, name := range []string{"", "ratelimit", pb.RateLimitService_ServiceDesc.ServiceName} {
+		s.health.SetServingStatus(name, answer)
+	}
+}
+
+// askStore asks whether the store answers.
+func (s *server) askStore(ctx context.Context) {
+	bounded, cancel := context.WithTimeout(ctx, lookFor)
+	defer cancel()
+	err := s.limiter.Ping(bounded)
+	if ctx.Err() != nil {
+		return
+	}
+	if gone := err != nil; s.storeGone.Swap(gone) != gone {
+		if gone {
+			s.logger.Error("the store does not answer", "error", err)
+		} else {
+			s.logger.Info("the store answers again")
+		}
+	}
+	s.tellHealth()
+}
+
+// every calls a function again and again until the context ends.
+func every(ctx context.Context, d time.Duration, do func()) {
+	ticker := time.NewTicker(d)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			do()
+		}
+	}
+}
+
+// serve listens until the context ends, and answers the requests that were begun.
+func (s *server) serve(ctx context.Context, ready func(Addresses)) error {
+	options := []grpc.ServerOption{
+		grpc.KeepaliveParams(keepalive.ServerParameters{
+			MaxConnectionAge: s.settings.ConnectionAge, MaxConnectionAgeGrace: s.settings.ConnectionGrace,
+		}),
+		grpc.MaxRecvMsgSize(mostMessage),
+	}
+	if s.settings.TLS.Cert != "" {
+		config, err := serverTLS(s.settings.TLS, s.logger)
+		if err != nil {
+			return err
+		}
+		options = append(options, grpc.Creds(credentials.NewTLS(config)))
+	}
+	listeners, err := s.listen(ctx)
+	if err != nil {
+		return err
+	}
+	servers := grpc.NewServer(options...)
+	pb.RegisterRateLimitServiceServer(servers, s.service)
+	healthpb.RegisterHealthServer(servers, s.health)
+	reflection.Register(servers)
+	web, debug := webServer(s.routes()), webServer(s.debugRoutes())
+
+	inner, stop := context.WithCancel(ctx)
+	defer stop()
+	failed := make(chan error, 3)
+	var all sync.WaitGroup
+	all.Go(func() { failed <- servers.Serve(listeners[0]) })
+	all.Go(func() { failed <- web.Serve(listeners[1]) })
+	all.Go(func() { failed <- debug.Serve(listeners[2]) })
+	all.Go(func() { every(inner, s.settings.Every, func() { s.again(); s.tellHealth() }) })
+	all.Go(func() { every(inner, lookEvery, func() { s.askStore(inner) }) })
+	at := Addresses{listeners[0].Addr(), listeners[1].Addr(), listeners[2].Addr()}
+	s.logger.Info("serving", "grpc", at.GRPC.String(), "http", at.HTTP.String(), "debug", at.Debug.String())
+	ready(at)
+
+	select {
+	case <-ctx.Done():
+		err = nil
+	case err = <-failed:
+	}
+	stop()
+	s.end(context.WithoutCancel(ctx), servers, web, debug)
+	all.Wait()
+	return err
+}
+
+// end answers the requests that were begun.
+func (s *server) end(ctx context.Context, servers *grpc.Server, others ...*http.Server) {
+	s.ending.Store(true)
+	s.tellHealth()
+	s.logger.Info("ending: the requests that were begun are answered", "for", s.settings.Drain)
+	ctx, cancel := context.WithTimeout(ctx, s.settings.Drain)
+	defer cancel()
+	abort := context.AfterFunc(ctx, servers.Stop)
+	defer abort()
+	var all sync.WaitGroup
+	all.Go(servers.GracefulStop)
+	for _, one := range others {
+		all.Go(func() {
+			if one.Shutdown(ctx) != nil {
+				_ = one.Close()
+			}
+		})
+	}
+	all.Wait()
+}
+
+// listen opens the listeners for gRPC, HTTP and debugging.
+func (s *server) listen(ctx context.Context) (all []net.Listener, err error) {
+	network, address := "tcp", s.settings.GRPC
+	if s.settings.Socket != "" {
+		network, address = "unix", s.settings.Socket
+		if err := removeSocket(address); err != nil {
+			return nil, err
+		}
+	}
+	for _, one := range [][2]string{{network, address}, {"tcp", s.settings.HTTP}, {"tcp", s.settings.Debug}} {
+		listener, err := (&net.ListenConfig{}).Listen(ctx, one[0], one[1])
+		if err != nil {
+			for _, open := range all {
+				_ = open.Close()
+			}
+			return nil, err
+		}
+		all = append(all, listener)
+	}
+	return all, nil
+}
+
+// removeSocket removes the socket that a process has left which was killed. It does not remove another file.
+func removeSocket(path string) error {
+	info, err := os.Lstat(path)
+	if err != nil || info.Mode()&fs.ModeSocket == 0 {
+		return nil //nolint:nilerr // to listen tells what is wrong
+	}
+	return os.Remove(path)
+}
+
+func webServer(handler http.Handler) *http.Server {
+	return &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: 5 * time.Minute}
+}
+
+// routes are those of the listener for HTTP.
+func (s *server) routes() http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("/json", s.service)
+	mux.HandleFunc("/healthcheck", func(w http.ResponseWriter, _ *http.Request) {
+		if reason := s.unhealthy(); reason != "" {
+			http.Error(w, reason, http.StatusInternalServerError)
+			return
+		}
+		_, _ = io.WriteString(w, "OK")
+	})
+	return mux
+}
+
+// debugRoutes are those of the listener for debugging.
+func (s *server) debugRoutes() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/rlconfig", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		if config := s.service.Config(); config != nil {
+			_, _ = io.WriteString(w, config.Dump())
+		}
+	})
+	mux.HandleFunc("/{$}", func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, "/rlconfig: print out the currently loaded configuration for debugging\n")
+	})
+	return mux
+}

@@ -1,0 +1,569 @@
+package serving
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"io"
+	"log/slog"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	reflectionpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
+	"google.golang.org/grpc/status"
+
+	"github.com/weir-go/ratelimit/internal/redistest"
+)
+
+func TestMain(m *testing.M) { os.Exit(redistest.Run(m)) }
+
+// patience is how long a test waits for an event that is certain to come.
+const patience = time.Minute
+
+// eventually waits until a condition holds.
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !holds(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: it has not happened in %v", what, patience)
+		}
+	}
+}
+
+// journal is a log that tests read.
+type journal struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (j *journal) Write(p []byte) (int, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.text.Write(p)
+}
+
+func (j *journal) has(text string) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return strings.Contains(j.text.String(), text)
+}
+
+const limits = `
+domain: d
+descriptors:
+  - {key: two, rate_limit: {unit: day, requests_per_unit: 2}}
+`
+
+// write writes a file of a directory.
+func write(t *testing.T, dir, name, text string) string {
+	t.Helper()
+	path := filepath.Join(dir, name)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// running is a service of a test.
+type running struct {
+	Addresses
+
+	log  *journal
+	end  context.CancelFunc
+	done chan error
+}
+
+// start runs a service by a file, in memory, on free ports.
+func start(t *testing.T, change func(*Settings)) *running {
+	t.Helper()
+	settings, err := FromEnvironment(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	settings.GRPC, settings.HTTP, settings.Debug, settings.Store.URL = "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0", "memory:"
+	settings.Every, settings.Rules.Timeout = 5*time.Millisecond, patience
+	change(&settings)
+	if settings.Config == "/srv/runtime_data/current/config" {
+		settings.Config = write(t, t.TempDir(), "limits.yaml", limits)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	r := &running{log: &journal{}, end: cancel, done: make(chan error, 1)}
+	ready := make(chan Addresses, 1)
+	go func() {
+		r.done <- Run(ctx, settings, slog.New(slog.NewTextHandler(r.log, nil)), func(a Addresses) { ready <- a })
+	}()
+	select {
+	case r.Addresses = <-ready:
+	case err := <-r.done:
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cancel()
+		if err := <-r.done; err != nil {
+			t.Error(err)
+		}
+	})
+	return r
+}
+
+// dial opens a connection of gRPC.
+func dial(t *testing.T, target string, transport credentials.TransportCredentials) *grpc.ClientConn {
+	t.Helper()
+	connection, err := grpc.NewClient(target, grpc.WithTransportCredentials(transport))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = connection.Close() })
+	return connection
+}
+
+func (r *running) connect(t *testing.T) *grpc.ClientConn {
+	t.Helper()
+	return dial(t, r.GRPC.String(), insecure.NewCredentials())
+}
+
+// ask asks about a key, and returns the answer and how many units are left.
+func ask(t *testing.T, connection *grpc.ClientConn, key string) (code pb.RateLimitResponse_Code, left uint32, err error) {
+	t.Helper()
+	response, err := pb.NewRateLimitServiceClient(connection).ShouldRateLimit(t.Context(), &pb.RateLimitRequest{
+		Domain: "d", Descriptors: []*common.RateLimitDescriptor{{Entries: []*common.RateLimitDescriptor_Entry{{Key: key}}}},
+	})
+	if err != nil {
+		return 0, 0, err
+	}
+	return response.GetOverallCode(), response.GetStatuses()[0].GetLimitRemaining(), nil
+}
+
+// get returns the status and the body of a page.
+func get(t *testing.T, url string) (code int, body string) {
+	t.Helper()
+	response, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode, string(text)
+}
+
+// TestServes asks a service in each of its ways.
+func TestServes(t *testing.T) {
+	r := start(t, func(*Settings) {})
+	connection := r.connect(t)
+	for _, want := range []pb.RateLimitResponse_Code{pb.RateLimitResponse_OK, pb.RateLimitResponse_OK, pb.RateLimitResponse_OVER_LIMIT} {
+		if code, _, err := ask(t, connection, "two"); code != want || err != nil {
+			t.Errorf("%v, %v, want %v", code, err, want)
+		}
+	}
+	for _, name := range []string{"", "ratelimit"} {
+		answer, err := healthpb.NewHealthClient(connection).Check(t.Context(), &healthpb.HealthCheckRequest{Service: name})
+		if err != nil || answer.GetStatus() != healthpb.HealthCheckResponse_SERVING {
+			t.Errorf("the health of %q: %v, %v", name, answer, err)
+		}
+	}
+	stream, err := reflectionpb.NewServerReflectionClient(connection).ServerReflectionInfo(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := &reflectionpb.ServerReflectionRequest_ListServices{}
+	if err := stream.Send(&reflectionpb.ServerReflectionRequest{MessageRequest: list}); err != nil {
+		t.Fatal(err)
+	}
+	services, err := stream.Recv()
+	if err != nil || !strings.Contains(services.String(), "envoy.service.ratelimit.v3.RateLimitService") {
+		t.Errorf("reflection: %v, %v", services, err)
+	}
+	const question = `{"domain": "d", "descriptors": [{"entries": [{"key": "two"}]}]}`
+	response, err := http.Post("http://"+r.HTTP.String()+"/json", "application/json", strings.NewReader(question))
+	if err != nil || response.StatusCode != http.StatusTooManyRequests {
+		t.Errorf("/json: %v, %v", response, err)
+	}
+	_ = response.Body.Close()
+	if code, body := get(t, "http://"+r.HTTP.String()+"/healthcheck"); code != http.StatusOK || body != "OK" {
+		t.Errorf("/healthcheck: %d %q", code, body)
+	}
+	if _, body := get(t, "http://"+r.Debug.String()+"/rlconfig"); !strings.HasPrefix(body, "d.two: unit=DAY requests_per_unit=2") {
+		t.Errorf("/rlconfig: %q", body)
+	}
+	if _, body := get(t, "http://"+r.Debug.String()+"/"); !strings.Contains(body, "/rlconfig") {
+		t.Errorf("/: %q", body)
+	}
+}
+
+// TestReload: other limits count what was used, and files that make no sense change nothing.
+func TestReload(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, "limits.yaml", limits)
+	r := start(t, func(s *Settings) { s.Config = dir })
+	connection := r.connect(t)
+	left := func() uint32 {
+		t.Helper()
+		_, left, err := ask(t, connection, "two")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return left
+	}
+	if got := left(); got != 1 {
+		t.Errorf("%d left", got)
+	}
+	write(t, dir, "limits.yaml", strings.Replace(limits, "requests_per_unit: 2", "requests_per_unit: none", 1))
+	eventually(t, "the mistake is told", func() bool {
+		return r.log.has("limits.yaml:4:59: requests_per_unit is a whole number") && r.log.has("the former one stays")
+	})
+	if got := left(); got != 0 {
+		t.Errorf("%d left by the former limit", got)
+	}
+	write(t, dir, "limits.yaml", strings.Replace(limits, "requests_per_unit: 2", "requests_per_unit: 20", 1))
+	eventually(t, "the new limit counts", func() bool { return r.log.has("the configuration was read anew") })
+	if got := left(); got != 17 {
+		t.Errorf("%d left by the new limit, want 17", got)
+	}
+	if code, _ := get(t, "http://"+r.HTTP.String()+"/healthcheck"); code != http.StatusOK {
+		t.Errorf("/healthcheck: %d", code)
+	}
+}
+
+// TestStartWithMistakes: a service does not start by files that make no sense, unless it is told to.
+func TestStartWithMistakes(t *testing.T) {
+	file := write(t, t.TempDir(), "limits.yaml", "domain: [")
+	settings, _ := FromEnvironment(nil)
+	settings.Config, settings.Store.URL = file, "memory:"
+	err := Run(t.Context(), settings, slog.New(slog.DiscardHandler), func(Addresses) {})
+	if !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), "limits.yaml:1:") {
+		t.Errorf("%v", err)
+	}
+	r := start(t, func(s *Settings) { s.Config, s.StartWithout = file, true })
+	if code, body := get(t, "http://"+r.HTTP.String()+"/healthcheck"); code != http.StatusInternalServerError || !strings.Contains(body, "no configuration") {
+		t.Errorf("/healthcheck: %d %q", code, body)
+	}
+	if _, _, err := ask(t, r.connect(t), "two"); status.Code(err) != codes.Unknown {
+		t.Errorf("%v", err)
+	}
+	if err := os.WriteFile(file, []byte(limits), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the configuration is there", func() bool {
+		code, _ := get(t, "http://"+r.HTTP.String()+"/healthcheck")
+		return code == http.StatusOK
+	})
+}
+
+// TestEndAnswersWhatWasBegun: a service that ends tells it to those that watch.
+func TestEndAnswersWhatWasBegun(t *testing.T) {
+	r := start(t, func(*Settings) {})
+	connection := r.connect(t)
+	if _, _, err := ask(t, connection, "two"); err != nil {
+		t.Fatal(err)
+	}
+	r.end()
+	if err := <-r.done; err != nil {
+		t.Errorf("it has ended with %v", err)
+	}
+	r.done <- nil
+	if _, _, err := ask(t, connection, "two"); status.Code(err) != codes.Unavailable {
+		t.Errorf("after its end: %v", err)
+	}
+}
+
+// TestUnixSocket serves on a socket, also where a killed process has left one.
+func TestUnixSocket(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "s")
+	left, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	left.SetUnlinkOnClose(false)
+	_ = left.Close()
+	start(t, func(s *Settings) { s.Socket = path })
+	if code, _, err := ask(t, dial(t, "unix:"+path, insecure.NewCredentials()), "two"); code != pb.RateLimitResponse_OK || err != nil {
+		t.Errorf("%v, %v", code, err)
+	}
+	file := write(t, dir, "file", "kept")
+	settings, _ := FromEnvironment(nil)
+	settings.Socket, settings.Config, settings.Store.URL = file, write(t, dir, "limits.yaml", limits), "memory:"
+	if err := Run(t.Context(), settings, slog.New(slog.DiscardHandler), func(Addresses) {}); err == nil {
+		t.Error("it listens on a file")
+	}
+	if text, err := os.ReadFile(file); string(text) != "kept" || err != nil {
+		t.Errorf("the file is %q, %v", text, err)
+	}
+}
+
+// TestRedisGone: the error mode answers while Redis is down or hangs, the health tells it, and all is well again with Redis.
+func TestRedisGone(t *testing.T) {
+	redis := redistest.Start(t)
+	r := start(t, func(s *Settings) { s.Store.URL, s.Rules.Timeout = redis.URL(), 2*time.Second })
+	connection := r.connect(t)
+	if code, _, err := ask(t, connection, "two"); code != pb.RateLimitResponse_OK || err != nil {
+		t.Fatalf("%v, %v", code, err)
+	}
+	health := func() int {
+		code, _ := get(t, "http://"+r.HTTP.String()+"/healthcheck")
+		return code
+	}
+	redis.Pause(t)
+	if _, _, err := ask(t, connection, "two"); status.Code(err) != codes.Unavailable { // the caller has no deadline
+		t.Errorf("Redis hangs: %v", err)
+	}
+	eventually(t, "the health tells it", func() bool { return health() == http.StatusInternalServerError })
+	redis.Resume(t)
+	eventually(t, "the health is good again", func() bool { return health() == http.StatusOK })
+	eventually(t, "requests are answered again", func() bool {
+		_, _, err := ask(t, connection, "two")
+		return err == nil
+	})
+	redis.Stop(t)
+	if _, _, err := ask(t, connection, "two"); status.Code(err) != codes.Unavailable {
+		t.Errorf("Redis is down: %v", err)
+	}
+}
+
+// authority signs certificates for tests.
+type authority struct {
+	certificate *x509.Certificate
+	key         *ecdsa.PrivateKey
+	file        string
+}
+
+func newAuthority(t *testing.T, dir, name string) *authority {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	certificate, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	return &authority{certificate, key, write(t, dir, name+".pem", string(text))}
+}
+
+// sign writes a certificate and its key.
+func (a *authority) sign(t *testing.T, dir, file, name string) (cert, key string) {
+	t.Helper()
+	own, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(time.Now().UnixNano()), NotAfter: time.Now().Add(time.Hour), DNSNames: []string{name},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, a.certificate, &own.PublicKey, a.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(own)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return write(t, dir, file+".crt", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))),
+		write(t, dir, file+".key", string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})))
+}
+
+// TestTLS: clients need a certificate of the authority, with the name, and the server's own is read anew.
+func TestTLS(t *testing.T) {
+	dir := t.TempDir()
+	ours, others := newAuthority(t, dir, "ours"), newAuthority(t, dir, "others")
+	cert, key := ours.sign(t, dir, "server", "one.test")
+	r := start(t, func(s *Settings) { s.TLS = TLS{Cert: cert, Key: key, ClientCA: ours.file, ClientName: "proxy.test"} })
+	client := func(from *authority, name, server string) error {
+		t.Helper()
+		roots, err := readAuthorities(ours.file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		config := &tls.Config{RootCAs: roots, ServerName: server}
+		if from != nil {
+			own, err := tls.LoadX509KeyPair(from.sign(t, dir, "client", name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			config.Certificates = []tls.Certificate{own}
+		}
+		_, _, err = ask(t, dial(t, r.GRPC.String(), credentials.NewTLS(config)), "two")
+		return err
+	}
+	for _, test := range []struct {
+		what    string
+		from    *authority
+		name    string
+		answers bool
+	}{
+		{"the proxy", ours, "proxy.test", true},
+		{"a client without a certificate", nil, "", false},
+		{"a client of another authority", others, "proxy.test", false},
+		{"a client of another name", ours, "other.test", false},
+	} {
+		if err := client(test.from, test.name, "one.test"); (err == nil) != test.answers {
+			t.Errorf("%s: %v", test.what, err)
+		}
+	}
+	write(t, dir, "server.crt", "nonsense")
+	if err := client(ours, "proxy.test", "one.test"); err != nil || !r.log.has("the former ones serve") {
+		t.Errorf("with a file that makes no sense: %v", err)
+	}
+	ours.sign(t, dir, "server", "another.test")
+	if err := client(ours, "proxy.test", "another.test"); err != nil {
+		t.Errorf("with the new certificate: %v", err)
+	}
+}
+
+// TestFilesOfAVolume reads a directory as Kubernetes mounts it: files that are links into a hidden directory.
+func TestFilesOfAVolume(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"..2026_11", "below"} {
+		if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(t, dir, "..2026_11/a.yaml", "domain: a")
+	write(t, dir, "below/b.yaml", "domain: b")
+	write(t, dir, ".c.yaml", "domain: c")
+	for link, to := range map[string]string{"..data": "..2026_11", "a.yaml": "..data/a.yaml"} {
+		if err := os.Symlink(to, filepath.Join(dir, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for hidden, want := range map[bool][]string{true: {".c.yaml", "a.yaml", "below/b.yaml"}, false: {"a.yaml", "below/b.yaml"}} {
+		files, _, err := readFiles(dir, hidden)
+		var names []string
+		for _, f := range files {
+			name, _ := filepath.Rel(dir, f.Name)
+			names = append(names, name)
+		}
+		if err != nil || !slices.Equal(names, want) {
+			t.Errorf("%v, %v, want %v", names, err, want)
+		}
+	}
+	if _, _, err := readFiles(filepath.Join(dir, "none"), true); err == nil {
+		t.Error("a directory that is not there is no error")
+	}
+}
+
+// TestEnvironment: the variables of the reference mean the same.
+func TestEnvironment(t *testing.T) {
+	s, err := FromEnvironment([]string{
+		"RUNTIME_ROOT=/data", "RUNTIME_SUBDIRECTORY=ratelimit", "RUNTIME_IGNOREDOTFILES=true", "MERGE_DOMAIN_CONFIG=true", "GRPC_PORT=9", "HOST=::1", "PORT=8",
+		"REDIS_URL=redis:6379", "REDIS_SOCKET_TYPE=tcp", "REDIS_AUTH=me:secret", "REDIS_TIMEOUT=50ms", "LOCAL_CACHE_SIZE_IN_BYTES=441", "SHADOW_MODE=1",
+		"LIMIT_RESPONSE_HEADERS_ENABLED=true", "LIMIT_RESET_HEADER=x-reset", "LOG_LEVEL=WARN", "LOG_FORMAT=JSON", "GRPC_SERVER_USE_TLS=true",
+		"GRPC_SERVER_TLS_CERT=c", "GRPC_SERVER_TLS_KEY=k", "GRPC_SERVER_TLS_CA_CERT=a", "USE_STATSD=false", "MEMCACHE_TLS=true", "REDIS_POOL_SIZE=7", "HOME=/root",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Config != "/data/ratelimit/config" || s.HiddenFiles || !s.Merge || s.GRPC != "0.0.0.0:9" || s.HTTP != "[::1]:8" || s.Debug != "0.0.0.0:6070" ||
+		s.Store.URL != "redis:6379" || s.Store.Denials != 3 || s.Rules.Timeout != 50*time.Millisecond || !s.Rules.Shadow || s.LogLevel != slog.LevelWarn ||
+		!s.LogJSON || s.TLS != (TLS{Cert: "c", Key: "k", ClientCA: "a"}) ||
+		s.Rules.Headers != [3]string{"RateLimit-Limit", "RateLimit-Remaining", "x-reset"} {
+		t.Errorf("%+v", s)
+	}
+	if want := []string{"MEMCACHE_TLS", "REDIS_POOL_SIZE", "USE_STATSD"}; !reflect.DeepEqual(s.Ignored, want) {
+		t.Errorf("%v have no effect, want %v", s.Ignored, want)
+	}
+	plain, err := FromEnvironment(nil)
+	if err != nil || plain.Rules.Timeout != 20*time.Millisecond || plain.Rules.Headers[0] != "" || plain.Config != "/srv/runtime_data/current/config" {
+		t.Errorf("%+v, %v", plain, err)
+	}
+	for _, wrong := range []string{
+		"SHADOW_MODE=perhaps", "REDIS_TIMEOUT=-1s", "CONFIG_TYPE=GRPC_XDS_SOTW", "BACKEND_TYPE=memcache", "GRPC_SERVER_USE_TLS=true", "LOG_LEVEL=loud",
+		"LOCAL_CACHE_SIZE_IN_BYTES=-1",
+	} {
+		if _, err := FromEnvironment([]string{wrong}); err == nil || !strings.Contains(err.Error(), strings.SplitN(wrong, "=", 2)[0]) {
+			t.Errorf("%s: %v", wrong, err)
+		}
+	}
+}
+
+// TestStores connects to a server alone and to a cluster, as the variables of the reference name them.
+func TestStores(t *testing.T) {
+	for name, store := range map[string]Store{
+		"an address": {URL: strings.TrimPrefix(redistest.Shared(t).URL(), "redis://"), Kind: "SINGLE", Denials: 10, Prefix: "own"},
+		"a cluster":  {URL: strings.Join(redistest.SharedCluster(t).Addrs(), ","), Kind: "CLUSTER"},
+		"a URL":      {URL: redistest.Shared(t).URL(), Kind: "SINGLE"},
+	} {
+		limiter, end, err := store.open(patience, slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if err := limiter.Ping(t.Context()); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err := end(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for _, store := range []Store{
+		{URL: "a:1", Kind: "SENTINEL"},
+		{URL: "a:1", Kind: "MANY"},
+		{URL: "a:1", Kind: "SINGLE", Prefix: "{"},
+		{URL: "a:1", Kind: "SINGLE", TLS: true, CA: "none"},
+		{URL: "http://a", Kind: "SINGLE"},
+	} {
+		if _, _, err := store.open(time.Second, slog.New(slog.DiscardHandler)); err == nil {
+			t.Errorf("%+v is a store", store)
+		}
+	}
+}
+
+// TestStoresWithTLS connects to a server that speaks TLS alone and wants a password.
+func TestStoresWithTLS(t *testing.T) {
+	server := redistest.StartTLS(t)
+	client := server.Client(t)
+	redistest.SetUser(t, client, "me", "on >secret ~* &* +@all")
+	redistest.SetUser(t, client, "default", "resetpass >other")
+	whole := Store{URL: server.TLSAddr(), Kind: "SINGLE", Auth: "me:secret", TLS: true, CA: server.Authority()}
+	anyName, unknown, password := whole, whole, whole
+	anyName.URL, anyName.AnyName = strings.Replace(whole.URL, "127.0.0.1", "localhost", 1), true
+	unknown.CA = ""
+	password.Auth = "me:wrong"
+	for _, test := range []struct {
+		what    string
+		store   Store
+		answers bool
+	}{{"all is right", whole, true}, {"any name", anyName, true}, {"an unknown authority", unknown, false}, {"a wrong password", password, false}} {
+		limiter, end, err := test.store.open(patience, slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatalf("%s: %v", test.what, err)
+		}
+		if err := limiter.Ping(t.Context()); (err == nil) != test.answers {
+			t.Errorf("%s: %v", test.what, err)
+		}
+		_ = end()
+	}
+}

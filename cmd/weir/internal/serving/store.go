@@ -1,0 +1,182 @@
+package serving
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/core/denialcache"
+)
+
+// Store is where limits are counted.
+type Store struct {
+	// URL is one that core.Open takes, or an address, or several with commas between them, by Kind.
+	URL string
+	// Kind is SINGLE, CLUSTER, or SENTINEL, where the name of the master comes first.
+	Kind string
+	// Auth is a password, or a user and a password with a colon between them. SentinelAuth is that of the sentinels.
+	Auth, SentinelAuth string
+	// TLS says that the connection is encrypted. CA, Cert and Key are files in PEM. AnyName leaves out whether the certificate is for that server.
+	TLS, AnyName  bool
+	CA, Cert, Key string
+	// Prefix is the beginning of all keys, if it is not empty.
+	Prefix string
+	// Denials is how many denials are remembered.
+	Denials int
+}
+
+// denialBytes is the memory that a denial takes.
+const denialBytes = 220
+
+func storeOf(e *environment) Store {
+	return Store{
+		URL: e.text("REDIS_URL", "redis://localhost:6379"), Kind: strings.ToUpper(e.text("REDIS_TYPE", "SINGLE")),
+		Auth: e.text("REDIS_AUTH", ""), SentinelAuth: e.text("REDIS_SENTINEL_AUTH", ""),
+		TLS: e.boolean("REDIS_TLS", false), AnyName: e.boolean("REDIS_TLS_SKIP_HOSTNAME_VERIFICATION", false),
+		CA: e.text("REDIS_TLS_CACERT", ""), Cert: e.text("REDIS_TLS_CLIENT_CERT", ""), Key: e.text("REDIS_TLS_CLIENT_KEY", ""),
+		Prefix: e.text("CACHE_KEY_PREFIX", ""), Denials: (e.number("LOCAL_CACHE_SIZE_IN_BYTES", 0) + denialBytes - 1) / denialBytes,
+	}
+}
+
+// open returns a limiter on the store, and what closes it.
+func (s *Store) open(budget time.Duration, logger *slog.Logger) (*core.Limiter, func() error, error) {
+	options := []core.Option{core.WithBudget(budget), core.WithQueue(1<<16, budget), core.WithLogger(logger)}
+	if s.Prefix != "" {
+		if err := core.ValidatePrefix(s.Prefix); err != nil {
+			return nil, nil, err
+		}
+		options = append(options, core.WithPrefix(s.Prefix))
+	}
+	store, closeClient, err := s.connect(options)
+	if err != nil {
+		return nil, nil, err
+	}
+	if s.Denials > 0 {
+		store = denialcache.New(store, s.Denials, core.WithLogger(logger))
+	}
+	limiter := core.New(store, core.WithLogger(logger))
+	return limiter, func() error { return errors.Join(limiter.Close(), closeClient()) }, nil
+}
+
+// connect returns the store. It sends nothing yet.
+func (s *Store) connect(options []core.Option) (store core.Store, closeClient func() error, err error) {
+	scheme, _, isURL := strings.Cut(s.URL, ":")
+	isURL = isURL && (strings.Contains(s.URL, "://") || scheme == "memory")
+	if isURL && !s.TLS && s.Auth == "" && s.Kind == "SINGLE" {
+		store, err = core.OpenStore(s.URL, options...)
+		return store, func() error { return nil }, err
+	}
+	config, err := s.encryption()
+	if err != nil {
+		return nil, nil, err
+	}
+	client, err := s.client(config)
+	if err != nil {
+		return nil, nil, err
+	}
+	return core.NewRedis(client, options...), client.Close, nil
+}
+
+// client returns a client as core.NewRedis wants it.
+func (s *Store) client(config *tls.Config) (redis.UniversalClient, error) {
+	user, password := userOf(s.Auth)
+	_, sentinelPassword := userOf(s.SentinelAuth)
+	var addresses []string
+	for part := range strings.SplitSeq(s.URL, ",") {
+		part = strings.TrimSpace(part)
+		for _, scheme := range []string{"redis://", "rediss://"} {
+			part = strings.TrimPrefix(part, scheme)
+		}
+		addresses = append(addresses, part)
+	}
+	connections := max(32, 10*runtime.GOMAXPROCS(0))
+	dialer := core.Dialer(config)
+	switch s.Kind {
+	case "SINGLE":
+		network := "tcp"
+		if strings.HasPrefix(addresses[0], "/") {
+			network = "unix"
+		}
+		return redis.NewClient(&redis.Options{
+			Network: network, Addr: addresses[0], Username: user, Password: password, MaxRetries: -1, ContextTimeoutEnabled: true, Dialer: dialer,
+			PoolSize: connections,
+		}), nil
+	case "CLUSTER":
+		return redis.NewClusterClient(&redis.ClusterOptions{
+			Addrs: addresses, Username: user, Password: password, MaxRetries: -1, ContextTimeoutEnabled: true, Dialer: dialer, PoolSize: connections,
+		}), nil
+	case "SENTINEL":
+		if len(addresses) < 2 {
+			return nil, errors.New("REDIS_URL of a SENTINEL is the name of the master, a comma and the addresses of sentinels")
+		}
+		return redis.NewFailoverClient(&redis.FailoverOptions{
+			MasterName: addresses[0], SentinelAddrs: addresses[1:], SentinelPassword: sentinelPassword, Username: user, Password: password, MaxRetries: -1,
+			ContextTimeoutEnabled: true, Dialer: dialer, PoolSize: connections,
+		}), nil
+	}
+	return nil, fmt.Errorf("REDIS_TYPE=%s is none of SINGLE, CLUSTER and SENTINEL", s.Kind)
+}
+
+// userOf cuts a user and a password apart. Without a colon it is a password.
+func userOf(text string) (user, password string) {
+	if user, password, both := strings.Cut(text, ":"); both {
+		return user, password
+	}
+	return "", text
+}
+
+// encryption returns the settings of TLS, or nil without it.
+func (s *Store) encryption() (*tls.Config, error) {
+	if !s.TLS {
+		return nil, nil //nolint:nilnil // no encryption
+	}
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	if s.CA != "" {
+		authorities, err := readAuthorities(s.CA)
+		if err != nil {
+			return nil, err
+		}
+		config.RootCAs = authorities
+	}
+	if s.Cert != "" || s.Key != "" {
+		certificate, err := tls.LoadX509KeyPair(s.Cert, s.Key)
+		if err != nil {
+			return nil, err
+		}
+		config.Certificates = []tls.Certificate{certificate}
+	}
+	if s.AnyName {
+		config.InsecureSkipVerify = true // VerifyConnection verifies all but the name
+		config.VerifyConnection = func(state tls.ConnectionState) error {
+			options := x509.VerifyOptions{Roots: config.RootCAs, Intermediates: x509.NewCertPool()}
+			for _, one := range state.PeerCertificates[1:] {
+				options.Intermediates.AddCert(one)
+			}
+			_, err := state.PeerCertificates[0].Verify(options)
+			return err
+		}
+	}
+	return config, nil
+}
+
+// readAuthorities reads a file of certificates.
+func readAuthorities(path string) (*x509.CertPool, error) {
+	text, err := os.ReadFile(path) //nolint:gosec // the user says which file
+	if err != nil {
+		return nil, err
+	}
+	authorities := x509.NewCertPool()
+	if !authorities.AppendCertsFromPEM(text) {
+		return nil, fmt.Errorf("%s has no certificate in PEM", path)
+	}
+	return authorities, nil
+}

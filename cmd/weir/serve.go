@@ -1,0 +1,106 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/urfave/cli/v3"
+
+	"github.com/weir-go/ratelimit/cmd/weir/internal/rls"
+	"github.com/weir-go/ratelimit/cmd/weir/internal/serving"
+)
+
+const serveHelp = `Serves envoy.service.ratelimit.v3, the rate limit service of Envoy, by the YAML files of github.com/envoyproxy/ratelimit. The files are read
+again when they change. Files that make no sense never replace others, and the log says file, line and column. All descriptors of a request are one
+call to Redis: all of them are charged, or none.
+
+The environment variables of that service mean the same, such as REDIS_URL, RUNTIME_ROOT and LIMIT_RESPONSE_HEADERS_ENABLED. Those that are set and
+have no effect are named at the start. Flags go before variables.
+
+   weir serve -config limits/ -redis redis://localhost:6379
+
+It listens for gRPC on port 8081, for HTTP (/json and /healthcheck) on 8080, and on 6070 for /rlconfig. SIGTERM ends it when the requests that
+were begun are answered.
+
+Exit codes:
+   0  it was ended
+   1  it could not listen, or could not go on
+   2  the command line or the environment makes no sense
+   5  the files make no sense`
+
+func serveCommand(stderr io.Writer) *cli.Command {
+	return &cli.Command{
+		Name: "serve", Usage: "serves Envoy's rate limit service from files", UsageText: "weir serve [options]", Description: serveHelp,
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "config", Usage: "the `FILE` of limits, or a directory of such files; by default from RUNTIME_ROOT"},
+			&cli.StringFlag{Name: "redis", Usage: "the `URL` of the store, as core.Open takes it; by default REDIS_URL, or else " + defaultStore},
+			&cli.StringFlag{Name: "prefix", Usage: "the beginning of every key in Redis; by default CACHE_KEY_PREFIX, or else \"ratelimit\""},
+			&cli.DurationFlag{Name: "timeout", Usage: "how long a request waits for Redis at most: a `TIME`; by default REDIS_TIMEOUT, or else 20ms"},
+			&cli.StringFlag{
+				Name: "on-error", Value: string(rls.Fail), Usage: "the `ANSWER` while Redis cannot answer: error (the proxy decides), open or closed",
+			},
+			&cli.BoolFlag{Name: "as-reference", Usage: "count as github.com/envoyproxy/ratelimit does: charge each descriptor, over its limit or not"},
+			&cli.StringFlag{Name: "grpc", Usage: "the `ADDRESS` for gRPC; by default GRPC_HOST and GRPC_PORT, or else 0.0.0.0:8081"},
+			&cli.StringFlag{Name: "http", Usage: "the `ADDRESS` for HTTP; by default HOST and PORT, or else 0.0.0.0:8080"},
+			&cli.StringFlag{Name: "debug", Usage: "the `ADDRESS` for debugging; by default DEBUG_HOST and DEBUG_PORT, or else 0.0.0.0:6070"},
+			&cli.DurationFlag{Name: "drain", Value: 10 * time.Second, Usage: "at the end, answer the requests that were begun for this `TIME` at most"},
+		},
+		Action: func(ctx context.Context, c *cli.Command) error {
+			if c.Args().Present() {
+				return usage("serve takes no arguments: name the files by -config")
+			}
+			settings, err := serveSettings(c, os.Environ())
+			if err != nil {
+				return usage("%w", err)
+			}
+			options := &slog.HandlerOptions{Level: settings.LogLevel}
+			logger := slog.New(slog.NewTextHandler(stderr, options))
+			if settings.LogJSON {
+				logger = slog.New(slog.NewJSONHandler(stderr, options))
+			}
+			err = serving.Run(ctx, settings, logger, func(serving.Addresses) {})
+			if errors.Is(err, serving.ErrConfig) {
+				return exitError{err, exitInvalid}
+			}
+			return err
+		},
+	}
+}
+
+// serveSettings returns the settings of the environment, changed by the flags.
+func serveSettings(c *cli.Command, environ []string) (serving.Settings, error) {
+	s, err := serving.FromEnvironment(environ)
+	if err != nil {
+		return s, err
+	}
+	for name, to := range map[string]*string{
+		"config": &s.Config, "redis": &s.Store.URL, "prefix": &s.Store.Prefix, "grpc": &s.GRPC, "http": &s.HTTP, "debug": &s.Debug,
+	} {
+		if c.IsSet(name) {
+			*to = c.String(name)
+		}
+	}
+	if c.IsSet("grpc") {
+		s.Socket = ""
+	}
+	if c.IsSet("redis") {
+		s.Store.Kind, s.Store.Auth, s.Store.TLS = "SINGLE", "", false
+	}
+	if c.IsSet("timeout") {
+		s.Rules.Timeout = c.Duration("timeout")
+	}
+	s.Drain, s.Rules.AsReference, s.Rules.OnError = c.Duration("drain"), c.Bool("as-reference"), rls.OnError(c.String("on-error"))
+	switch s.Rules.OnError {
+	case rls.Fail, rls.Open, rls.Closed:
+	default:
+		return s, errors.New("-on-error is error, open or closed")
+	}
+	if s.Rules.Timeout <= 0 || s.Drain <= 0 {
+		return s, errors.New("-timeout and -drain have to be positive")
+	}
+	return s, nil
+}
