@@ -44,6 +44,7 @@ func serveCommand(stderr io.Writer) *cli.Command {
 				Name: "on-error", Value: string(rls.Fail), Usage: "the `ANSWER` while Redis cannot answer: error (the proxy decides), open or closed",
 			},
 			&cli.BoolFlag{Name: "as-reference", Usage: "count as github.com/envoyproxy/ratelimit does: charge each descriptor, over its limit or not"},
+			&cli.FloatFlag{Name: "over", Usage: "decide hot keys without Redis, and admit this `PART` of a limit too much at most, such as 0.01"},
 			&cli.StringFlag{Name: "grpc", Usage: "the `ADDRESS` for gRPC; by default GRPC_HOST and GRPC_PORT, or else 0.0.0.0:8081"},
 			&cli.StringFlag{Name: "http", Usage: "the `ADDRESS` for HTTP; by default HOST and PORT, or else 0.0.0.0:8080"},
 			&cli.StringFlag{Name: "debug", Usage: "the `ADDRESS` for debugging; by default DEBUG_HOST and DEBUG_PORT, or else 0.0.0.0:6070"},
@@ -98,6 +99,10 @@ func serveSettings(c *cli.Command, environ []string) (serving.Settings, error) {
 	case rls.Fail, rls.Open, rls.Closed:
 	default:
 		return s, errors.New("-on-error is error, open or closed")
+	}
+	s.Store.Over = c.Float("over")
+	if s.Store.Over < 0 || s.Store.Over > 1 || s.Store.Over > 0 && s.Rules.AsReference {
+		return s, errors.New("-over is from 0 to 1, and not for -as-reference, which counts each request")
 	}
 	if s.Rules.Timeout <= 0 || s.Drain <= 0 {
 		return s, errors.New("-timeout and -drain have to be positive")

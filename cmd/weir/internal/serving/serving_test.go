@@ -510,6 +510,24 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
+// TestHotKeysAreLeased asks about one key again and again, until answers have come without a call to Redis.
+func TestHotKeysAreLeased(t *testing.T) {
+	server := redistest.Start(t)
+	file := write(t, t.TempDir(), "limits.yaml", strings.Replace(limits, "requests_per_unit: 2", "requests_per_unit: 1000000", 1))
+	r := start(t, func(s *Settings) { s.Store.URL, s.Store.Over, s.Config = server.URL(), 0.01, file })
+	connection := r.connect(t)
+	requests, before := 0, server.Calls(t, "evalsha")
+	eventually(t, "requests are answered without Redis", func() bool {
+		for range 100 { // one after the other: none shares a round trip with another one
+			requests++
+			if code, _, err := ask(t, connection, "two"); code != pb.RateLimitResponse_OK || err != nil {
+				t.Fatalf("%v, %v", code, err)
+			}
+		}
+		return requests-(server.Calls(t, "evalsha")-before) > 500
+	})
+}
+
 // TestStores connects to a server alone and to a cluster, as the variables of the reference name them.
 func TestStores(t *testing.T) {
 	for name, store := range map[string]Store{

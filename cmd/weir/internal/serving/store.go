@@ -32,6 +32,8 @@ type Store struct {
 	Prefix string
 	// Denials is how many denials are remembered.
 	Denials int
+	// Over is the part of a limit that may be admitted too much, so that hot keys are decided without asking: see core.Lease. 0 is none.
+	Over float64
 }
 
 // denialBytes is the memory that a denial takes.
@@ -62,6 +64,9 @@ func (s *Store) open(budget time.Duration, logger *slog.Logger) (*core.Limiter, 
 	}
 	if s.Denials > 0 {
 		store = denialcache.New(store, s.Denials, core.WithLogger(logger))
+	}
+	if s.Over > 0 {
+		store = core.Lease(store, core.Tolerance{Over: s.Over}, core.WithLogger(logger))
 	}
 	limiter := core.New(store, core.WithLogger(logger))
 	return limiter, func() error { return errors.Join(limiter.Close(), closeClient()) }, nil
