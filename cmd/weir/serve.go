@@ -6,6 +6,8 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/urfave/cli/v3"
@@ -26,6 +28,11 @@ have no effect are named at the start. Flags go before variables.
 It listens for gRPC on port 8081, for HTTP (/json and /healthcheck) on 8080, and on 6070 for /rlconfig. SIGTERM ends it when the requests that
 were begun are answered.
 
+With -policies it answers Traefik, Caddy and nginx as well, by a file of policies: at /check, and nginx at /check/nginx. It believes the proxies that
+-trusted names, and answers nobody else there. Without -config and RUNTIME_ROOT it then listens for HTTP alone.
+
+   weir serve -policies limits.yaml -trusted 10.0.0.0/8 -redis redis://localhost:6379
+
 Exit codes:
    0  it was ended
    1  it could not listen, or could not go on
@@ -34,9 +41,13 @@ Exit codes:
 
 func serveCommand(stderr io.Writer) *cli.Command {
 	return &cli.Command{
-		Name: "serve", Usage: "serves Envoy's rate limit service from files", UsageText: "weir serve [options]", Description: serveHelp,
+		Name: "serve", Usage: "serves Envoy's rate limit service from files, and answers Traefik, Caddy and nginx",
+		UsageText: "weir serve [options]", Description: serveHelp,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "config", Usage: "the `FILE` of limits, or a directory of such files; by default from RUNTIME_ROOT"},
+			&cli.StringFlag{Name: "policies", Usage: "a `FILE` of policies, by which Traefik, Caddy and nginx are answered"},
+			&cli.StringSliceFlag{Name: "trusted", Usage: "the `ADDRESS` or prefix of a proxy that may ask by the policies; repeatable"},
+			&cli.IntFlag{Name: "replicas", Value: 1, Usage: "how many processes share the limits of policies that say \"onError: fallback\""},
 			&cli.StringFlag{Name: "redis", Usage: "the `URL` of the store, as core.Open takes it; by default REDIS_URL, or else " + defaultStore},
 			&cli.StringFlag{Name: "prefix", Usage: "the beginning of every key in Redis; by default CACHE_KEY_PREFIX, or else \"ratelimit\""},
 			&cli.DurationFlag{Name: "timeout", Usage: "how long a request waits for Redis at most: a `TIME`; by default REDIS_TIMEOUT, or else 20ms"},
@@ -84,6 +95,15 @@ func serveSettings(c *cli.Command, environ []string) (serving.Settings, error) {
 		if c.IsSet(name) {
 			*to = c.String(name)
 		}
+	}
+	s.Policies = serving.Policies{File: c.String("policies"), Trusted: c.StringSlice("trusted"), Replicas: c.Int("replicas")}
+	switch {
+	case s.Policies.File == "" && len(s.Policies.Trusted) > 0:
+		return s, errors.New("-trusted is for proxies that ask by a file of policies: name the file by -policies")
+	case s.Policies.File != "" && len(s.Policies.Trusted) == 0:
+		return s, errors.New("-policies needs the addresses of the proxies that may ask: name them by -trusted, such as -trusted 10.0.0.0/8")
+	case s.Policies.File != "" && !c.IsSet("config") && !slices.ContainsFunc(environ, func(one string) bool { return strings.HasPrefix(one, "RUNTIME_ROOT=") }):
+		s.Config = ""
 	}
 	if c.IsSet("grpc") {
 		s.Socket = ""

@@ -23,8 +23,11 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
 
+	"github.com/weir-go/ratelimit/cmd/weir/internal/forward"
 	"github.com/weir-go/ratelimit/cmd/weir/internal/rls"
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/guard"
+	"github.com/weir-go/ratelimit/policies"
 )
 
 // ErrConfig is in the chain of an error about files that make no sense.
@@ -46,6 +49,7 @@ type server struct {
 	logger   *slog.Logger
 	limiter  *core.Limiter
 	service  *rls.Service
+	forward  *forward.Handler // nil: there are no policies
 	health   *health.Server
 	seen     version // of the files that were read last
 
@@ -64,7 +68,7 @@ func Run(ctx context.Context, settings Settings, logger *slog.Logger, ready func
 	if len(settings.Ignored) > 0 {
 		logger.Warn("these variables have no effect", "variables", strings.Join(settings.Ignored, " "))
 	}
-	if err := s.begin(); err != nil {
+	if err := errors.Join(s.begin(), s.follow(ctx)); err != nil {
 		return err
 	}
 	s.askStore(ctx)
@@ -73,6 +77,9 @@ func Run(ctx context.Context, settings Settings, logger *slog.Logger, ready func
 
 // begin reads the configuration for the first time.
 func (s *server) begin() error {
+	if s.settings.Config == "" {
+		return nil
+	}
 	config, seen, err := s.settings.load()
 	s.seen = seen
 	switch {
@@ -90,6 +97,24 @@ func (s *server) begin() error {
 	return nil
 }
 
+// follow reads the policies, and again when their file has changed, until the context ends.
+func (s *server) follow(ctx context.Context) error {
+	of := s.settings.Policies
+	if of.File == "" {
+		return nil
+	}
+	set, err := policies.Watch(ctx, policies.File(of.File), policies.Options{Every: s.settings.Every, Logger: s.logger})
+	if err != nil {
+		return fmt.Errorf("%w:\n%w", ErrConfig, err)
+	}
+	s.forward, err = forward.New(s.limiter, guard.Options{Draining: ctx, Replicas: of.Replicas, Logger: s.logger}, set, of.Trusted...)
+	if err != nil {
+		return fmt.Errorf("%w:\n%s: %w", ErrConfig, of.File, err)
+	}
+	s.logger.Info("the policies were read", "from", of.File, "trusted", of.Trusted)
+	return nil
+}
+
 func (s *server) tellWarnings(text string) {
 	for line := range strings.Lines(text) {
 		s.logger.Warn(strings.TrimSpace(line))
@@ -98,6 +123,9 @@ func (s *server) tellWarnings(text string) {
 
 // again reads the configuration anew if the files have changed.
 func (s *server) again() {
+	if s.settings.Config == "" {
+		return
+	}
 	config, seen, err := s.settings.load()
 	if err == nil && seen == s.seen {
 		return
@@ -125,9 +153,9 @@ func (s *server) unhealthy() string {
 		return "the service is ending"
 	case s.settings.NeedsStore && s.storeGone.Load():
 		return "the store does not answer"
-	case config == nil:
+	case config == nil && s.settings.Config != "":
 		return "there is no configuration"
-	case s.settings.NeedsDomain && config.Domains() == 0:
+	case config != nil && s.settings.NeedsDomain && config.Domains() == 0:
 		return "no domain is configured"
 	}
 	return ""
@@ -205,13 +233,16 @@ func (s *server) serve(ctx context.Context, ready func(Addresses)) error {
 	defer stop()
 	failed := make(chan error, 3)
 	var all sync.WaitGroup
-	all.Go(func() { failed <- servers.Serve(listeners[0]) })
-	all.Go(func() { failed <- web.Serve(listeners[1]) })
-	all.Go(func() { failed <- debug.Serve(listeners[2]) })
+	at := Addresses{HTTP: listeners[0].Addr()}
+	all.Go(func() { failed <- web.Serve(listeners[0]) })
+	if len(listeners) > 1 {
+		at.GRPC, at.Debug = listeners[1].Addr(), listeners[2].Addr()
+		all.Go(func() { failed <- servers.Serve(listeners[1]) })
+		all.Go(func() { failed <- debug.Serve(listeners[2]) })
+	}
 	all.Go(func() { every(inner, s.settings.Every, func() { s.again(); s.tellHealth() }) })
 	all.Go(func() { every(inner, lookEvery, func() { s.askStore(inner) }) })
-	at := Addresses{listeners[0].Addr(), listeners[1].Addr(), listeners[2].Addr()}
-	s.logger.Info("serving", "grpc", at.GRPC.String(), "http", at.HTTP.String(), "debug", at.Debug.String())
+	s.logger.Info("serving", "http", at.HTTP, "grpc", at.GRPC, "debug", at.Debug)
 	ready(at)
 
 	select {
@@ -246,8 +277,12 @@ func (s *server) end(ctx context.Context, servers *grpc.Server, others ...*http.
 	all.Wait()
 }
 
-// listen opens the listeners for gRPC, HTTP and debugging.
+// listen opens the listeners for HTTP, and, for the service of Envoy, those for gRPC and debugging.
 func (s *server) listen(ctx context.Context) (all []net.Listener, err error) {
+	web := [2]string{"tcp", s.settings.HTTP}
+	if s.settings.Config == "" {
+		return openAll(ctx, web)
+	}
 	network, address := "tcp", s.settings.GRPC
 	if s.settings.Socket != "" {
 		network, address = "unix", s.settings.Socket
@@ -255,7 +290,12 @@ func (s *server) listen(ctx context.Context) (all []net.Listener, err error) {
 			return nil, err
 		}
 	}
-	for _, one := range [][2]string{{network, address}, {"tcp", s.settings.HTTP}, {"tcp", s.settings.Debug}} {
+	return openAll(ctx, web, [2]string{network, address}, [2]string{"tcp", s.settings.Debug})
+}
+
+// openAll opens listeners, each by its network and its address: all of them, or none.
+func openAll(ctx context.Context, places ...[2]string) (all []net.Listener, err error) {
+	for _, one := range places {
 		listener, err := (&net.ListenConfig{}).Listen(ctx, one[0], one[1])
 		if err != nil {
 			for _, open := range all {
@@ -284,7 +324,13 @@ func webServer(handler http.Handler) *http.Server {
 // routes are those of the listener for HTTP.
 func (s *server) routes() http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("/json", s.service)
+	if s.settings.Config != "" {
+		mux.Handle("/json", s.service)
+	}
+	if s.forward != nil {
+		mux.Handle("/check", s.forward)
+		mux.Handle("/check/nginx", s.forward.AuthRequest())
+	}
 	mux.HandleFunc("/healthcheck", func(w http.ResponseWriter, _ *http.Request) {
 		if reason := s.unhealthy(); reason != "" {
 			http.Error(w, reason, http.StatusInternalServerError)

@@ -18,8 +18,11 @@ import (
 
 // Settings are all that a service is told. FromEnvironment makes them.
 type Settings struct {
-	// Config is a file, or a directory whose files are read with those in the directories below it.
+	// Config is a file, or a directory whose files are read with those in the directories below it. Without it the service of Envoy is not served, and
+	// nothing listens for gRPC and debugging.
 	Config string
+	// Policies are those by which Traefik, Caddy and nginx ask.
+	Policies Policies
 	// Every is how often the files are looked at.
 	Every time.Duration
 	// HiddenFiles says that files are read whose names begin with a dot. Merge puts files of one domain together.
@@ -45,6 +48,16 @@ type Settings struct {
 	LogJSON  bool
 	// Ignored are the names of variables that are set and have no effect.
 	Ignored []string
+}
+
+// Policies are those of a file by which requests are decided that proxies describe.
+type Policies struct {
+	// File is their file. Without it no proxy is answered.
+	File string
+	// Trusted are the addresses and prefixes of proxies that may ask.
+	Trusted []string
+	// Replicas is how many processes share the limits while the store does not answer.
+	Replicas int
 }
 
 // TLS is the encryption of gRPC.
