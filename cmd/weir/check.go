@@ -14,6 +14,7 @@ import (
 
 	"github.com/urfave/cli/v3"
 
+	"github.com/weir-go/ratelimit/cmd/weir/internal/descriptors"
 	"github.com/weir-go/ratelimit/guard"
 	"github.com/weir-go/ratelimit/keyfuncs"
 	"github.com/weir-go/ratelimit/policies"
@@ -31,6 +32,10 @@ A word that is no key, cost or settlement of its own is a name that the program 
 gives functions to: all others are errors, as they are when the program starts.
 
    weir check -has user -has tokens limits.yaml
+
+A file that names a domain is one of weir serve, for Envoy: see docs/envoy.md.
+
+   weir check limits/shop.yaml
 
 Exit codes:
    0  it makes sense
@@ -60,7 +65,7 @@ type Mistake struct {
 
 func checkCommand(stdin io.Reader, stdout io.Writer) *cli.Command {
 	return &cli.Command{
-		Name: "check", Usage: "says whether a file of policies makes sense, and puts it into words",
+		Name: "check", Usage: "says whether a file of policies, or of weir serve, makes sense, and puts it into words",
 		UsageText: "weir check [options] limits.yaml", Description: checkHelp,
 		Flags: []cli.Flag{
 			&cli.StringSliceFlag{Name: "has", Usage: "the program gives a function to this `NAME`; repeatable"},
@@ -79,6 +84,9 @@ func checkCommand(stdin io.Reader, stdout io.Writer) *cli.Command {
 			text, err := textOf(name, stdin)
 			if err != nil {
 				return err
+			}
+			if descriptors.Recognize(text) && c.String("signed") == "" {
+				return checkDescriptors(name, text, c.Bool("json"), stdout)
 			}
 			result := Checked{File: name}
 			if key := c.String("signed"); key != "" {
@@ -113,6 +121,29 @@ func checkCommand(stdin io.Reader, stdout io.Writer) *cli.Command {
 			return err
 		},
 	}
+}
+
+// checkDescriptors says whether a file of weir serve makes sense, and what it means.
+func checkDescriptors(name string, text []byte, asJSON bool, stdout io.Writer) error {
+	config, err := descriptors.Parse([]descriptors.File{{Name: name, Text: text}}, descriptors.Options{})
+	result := Checked{File: name, Valid: err == nil}
+	if err == nil {
+		result.Says = config.Describe()
+	}
+	mistakes, _ := errors.AsType[descriptors.Errors](err)
+	for _, m := range mistakes {
+		result.Errors = append(result.Errors, Mistake{m.Line, m.Column, m.Reason})
+	}
+	switch {
+	case err != nil:
+		err = fmt.Errorf("%s makes no sense:\n%w", called(name), err)
+	case !asJSON:
+		_, err = fmt.Fprintf(stdout, "%s makes sense.\n\n%s\n", called(name), strings.Join(result.Says, "\n"))
+	}
+	if asJSON {
+		return errors.Join(writeJSON(stdout, result), err)
+	}
+	return err
 }
 
 // having returns the options of a program that gives functions to some names. A file may use each for any purpose.

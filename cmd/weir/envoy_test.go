@@ -309,6 +309,38 @@ func TestEnvoyPage(t *testing.T) {
 	}
 }
 
+// TestCheckOfDescriptors: weir check reads the files of weir serve, too.
+func TestCheckOfDescriptors(t *testing.T) {
+	const file = `
+domain: shop
+descriptors:
+  - {key: tenant, rate_limit: {unit: minute, requests_per_unit: 600, name: all}}
+  - {key: tenant, value: partner, shadow_mode: yes, rate_limit: {unit: hour, requests_per_unit: 9, algorithm: leaky, replaces: [{name: all}]}}
+  - {key: bill, quota_mode: yes, rate_limit: {unit: month, requests_per_unit: 5, time_zone: UTC}}
+  - {key: banned, rate_limit: {unit: day}}
+  - {key: free, rate_limit: {unlimited: true, quota_mode: true}}
+`
+	const want = `standard input makes sense.
+
+shop.tenant: 600 per minute; named "all".
+shop.tenant_partner: 9 per hour; per-hour: leaky 9, 9/h; in place of ["all"]; a shadow, which denies no request.
+shop.bill: 5 per month; per-month: calendar 5, month@1 UTC; a quota, which denies together with all others.
+shop.banned: no request passes.
+shop.free: unlimited.
+-:8:47: quota_mode has no effect here: it is a key of a descriptor.
+`
+	if code, out, messages := weir(t, file, "check", "-"); code != 0 || out != want {
+		t.Errorf("%d, %s, %s, want %s", code, out, messages, want)
+	}
+	code, out, _ := weir(t, strings.Replace(file, "unit: hour", "unit: hours", 1), "check", "-json", "-")
+	if code != exitFailed || !strings.Contains(out, `"line": 5`) || !strings.Contains(out, `"valid": false`) {
+		t.Errorf("%d, %s", code, out)
+	}
+	if code, _, messages := weir(t, "domain: shop\nlimits: 1\n", "check", "-"); code != exitFailed || !strings.Contains(messages, `-:2:1: unknown key "limits"`) {
+		t.Errorf("%d, %s", code, messages)
+	}
+}
+
 // TestServeSettings: flags go before variables.
 func TestServeSettings(t *testing.T) {
 	for _, args := range [][]string{{"file"}, {"-on-error", "maybe"}, {"-timeout", "-1s"}, {"-drain", "0s"}, {"-over", "2"}, {"-over", "0.1", "-as-reference"}} {

@@ -133,6 +133,21 @@ func (c *Config) Dump() string {
 	return b.String()
 }
 
+// Describe puts the configuration into words, a sentence for each limit, in the order of the files. Warnings come last.
+func (c *Config) Describe() []string {
+	lines := make([]string, 0, len(c.limits)+len(c.warnings))
+	for _, l := range c.limits {
+		lines = append(lines, l.path+": "+l.describe()+".")
+	}
+	if len(lines) == 0 {
+		lines = append(lines, "No request is limited.")
+	}
+	for _, w := range c.warnings {
+		lines = append(lines, w.Error()+".")
+	}
+	return lines
+}
+
 // Error is something that is wrong in a file.
 type Error struct {
 	File         string

@@ -58,6 +58,37 @@ type Limit struct {
 // Plain reports whether the limit is one of the reference's: a number of requests in each unit of its calendar.
 func (l *Limit) Plain() bool { return l.algorithm == "" }
 
+// describe puts the limit into words.
+func (l *Limit) describe() string {
+	var parts []string
+	switch unit := strings.ToLower(string(l.Unit)); {
+	case l.Unlimited:
+		parts = append(parts, "unlimited")
+	case l.RequestsPerUnit == 0:
+		parts = append(parts, "no request passes")
+	case l.algorithm == "":
+		parts = append(parts, fmt.Sprintf("%d per %s", l.RequestsPerUnit, unit))
+		if text := l.Counts.String(); !strings.Contains(text, "every") {
+			parts = append(parts, text)
+		}
+	default:
+		parts = append(parts, fmt.Sprintf("%d per %s", l.RequestsPerUnit, unit), l.Counts.String())
+	}
+	if l.Name != "" {
+		parts = append(parts, fmt.Sprintf("named %q", l.Name))
+	}
+	if len(l.Replaces) > 0 {
+		parts = append(parts, fmt.Sprintf("in place of %q", l.Replaces))
+	}
+	if l.Shadow {
+		parts = append(parts, "a shadow, which denies no request")
+	}
+	if l.Quota {
+		parts = append(parts, "a quota, which denies together with all others")
+	}
+	return strings.Join(parts, "; ")
+}
+
 // Override returns the limit that a request brings for a descriptor of its own.
 func Override(requestsPerUnit uint32, unit Unit) (*Limit, error) {
 	if unit.Length() == 0 {

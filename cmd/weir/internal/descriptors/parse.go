@@ -48,6 +48,21 @@ func Parse(files []File, options Options) (*Config, error) {
 	return r.config, nil
 }
 
+// Recognize reports whether a text is one for [Parse], and no file of policies: it is a mapping that names a domain.
+func Recognize(text []byte) bool {
+	var document yaml.Node
+	if len(text) > mostBytes || unmarshal(text, &document) != nil || document.Kind == 0 || document.Content[0].Kind != yaml.MappingNode {
+		return false
+	}
+	keys := document.Content[0].Content
+	for i := 0; i+1 < len(keys); i += 2 {
+		if keys[i].Value == "domain" || keys[i].Value == "descriptors" {
+			return true
+		}
+	}
+	return false
+}
+
 // reader reads one file after the other.
 type reader struct {
 	config *Config
