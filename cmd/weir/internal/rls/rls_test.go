@@ -143,6 +143,7 @@ descriptors:
   - {key: banned, rate_limit: {unit: minute, requests_per_unit: 0}}
   - {key: free, rate_limit: {unlimited: true}}
   - {key: shadow, shadow_mode: true, rate_limit: {unit: minute, requests_per_unit: 1}}
+  - {key: watched, shadow_mode: true, rate_limit: {unit: minute, requests_per_unit: 9}}
   - {key: q1, quota_mode: true, rate_limit: {unit: minute, requests_per_unit: 1}}
   - {key: q2, quota_mode: true, rate_limit: {unit: minute, requests_per_unit: 2}}
   - {key: instead, rate_limit: {unit: minute, requests_per_unit: 9, replaces: [{name: three}]}}
@@ -254,6 +255,11 @@ func TestQuotasDenyTogether(t *testing.T) {
 		of("ok: over 0 ok 0", descriptor("q1"), descriptor("q2")),
 		of("over: over 0 over 0", descriptor("q1"), descriptor("q2")),
 		of("over: over 0", descriptor("q1")),
+	)
+	walk(t, serve(t, Options{}, limits), // a shadow beside them is charged once
+		of("ok: ok 8 ok 0 ok 1", descriptor("watched"), descriptor("q1"), descriptor("q2")),
+		of("ok: ok 7 over 0 ok 0", descriptor("watched"), descriptor("q1"), descriptor("q2")),
+		of("ok: ok 6", descriptor("watched")),
 	)
 	walk(t, serve(t, Options{}, limits), // a plain limit denies whatever quotas have left, and they are not charged then
 		of("over: ok 1 over 0", descriptor("q1"), descriptor("banned")),
