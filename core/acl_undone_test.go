@@ -266,7 +266,7 @@ func TestNothingIsWrittenWhereItIsCertain(t *testing.T) {
 			default:
 				uncertain++
 			}
-			if core.FailureOf(err) != core.NotPermitted {
+			if core.FailureOf(err) != "not-permitted" {
 				t.Errorf("without %s, %s: %q, want not-permitted: %v", command, of, core.FailureOf(err), err)
 			}
 		})
@@ -293,9 +293,9 @@ func TestNothingIsWrittenByAServerThatRefusesToWrite(t *testing.T) {
 		begin, end func()
 		certain    bool
 	}{
-		core.ReadOnly:      {set("replicaof", "127.0.0.1", "1"), set("replicaof", "no", "one"), true},
-		core.Misconfigured: {set("config", "set", "min-replicas-to-write", "1"), set("config", "set", "min-replicas-to-write", "0"), true},
-		core.OutOfMemory:   {set("config", "set", "maxmemory", "1"), set("config", "set", "maxmemory", "0"), false},
+		"read-only":     {set("replicaof", "127.0.0.1", "1"), set("replicaof", "no", "one"), true},
+		"misconfigured": {set("config", "set", "min-replicas-to-write", "1"), set("config", "set", "min-replicas-to-write", "0"), true},
+		"out-of-memory": {set("config", "set", "maxmemory", "1"), set("config", "set", "maxmemory", "0"), false},
 	} {
 		failed := 0
 		eachAct(t, admin, client, nothing, c.begin, c.end, func(of string, err error, changed bool) {
@@ -360,7 +360,7 @@ func TestAPlaceOfARefusedScriptIsGivenBack(t *testing.T) {
 	limiter := core.New(core.NewRedis(client, core.WithBudget(patient)))
 	defer limiter.Close()
 	one := core.Concurrent(1, 10*time.Minute)
-	if _, err := limiter.TryAcquire(t.Context(), "key", one); core.FailureOf(err) != core.NotPermitted || errors.Is(err, core.ErrNotDone) {
+	if _, err := limiter.TryAcquire(t.Context(), "key", one); core.FailureOf(err) != "not-permitted" || errors.Is(err, core.ErrNotDone) {
 		t.Fatalf("%v, want that it is not permitted, and not known to have done nothing", err)
 	}
 	all := core.New(core.NewRedis(server.Client(t), core.WithBudget(patient)))

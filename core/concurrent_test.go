@@ -45,7 +45,7 @@ func TestBoundedMemoryKeepsPlaces(t *testing.T) {
 		take(t, store, core.Check{Key: fmt.Sprint("places-", i), Limit: l})
 	}
 	calls := []core.Call{{Checks: []core.Check{{Key: "one too many", Limit: l}}, Decisions: make([]core.Decision, 1)}}
-	if _, err := store.Decide(t.Context(), calls); core.FailureOf(err) != core.Full {
+	if _, err := store.Decide(t.Context(), calls); core.FailureOf(err) != "full" {
 		t.Errorf("3 keys that have places, and one more: %v", err)
 	}
 	now = now.Add(2 * time.Minute) // all leases have ended

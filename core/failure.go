@@ -9,7 +9,18 @@ import (
 
 // Failure is the reason why a call could not be answered, for metrics and for code that acts on it: see [FailureOf]. It
 // is a string, such as "timed-out", which never names a key or a server. It is an error, too, so that a [Store] of your
-// own can wrap one, and [errors.Is] finds it.
+// own can wrap one, and [errors.Is] finds it. Besides the constants, the reasons are:
+//
+//	"read-only"      the server is a replica, as after a failover that the client has not noticed yet
+//	"loading"        the server is reading its data from disk
+//	"cluster-down"   the cluster cannot serve the key's slot just now: it has no master, or is being moved
+//	"out-of-memory"  the server's memory is full, and its policy is to evict nothing
+//	"misconfigured"  the server refuses to write, because it cannot write to its disk or has too few replicas
+//	"not-permitted"  the user or password is wrong, or lacks a permission; whether anything was done says [ErrNotDone]
+//	"busy"           a script has been running on the server for too long
+//	"garbled"        the reply was not one to the call
+//	"full"           a memory store found no key to give up
+//	"other"          anything else, such as a call that makes no sense
 type Failure = call.Failure
 
 const (
@@ -24,34 +35,10 @@ const (
 	// Overloaded means that too many calls were waiting, or that a call has waited for too long, while the server
 	// was well; see [WithQueue].
 	Overloaded = call.Overloaded
-	// ReadOnly means that the server is a replica, as after a failover that the client has not
-	// noticed yet.
-	ReadOnly = call.ReadOnly
-	// Loading means that the server is reading its data from disk.
-	Loading = call.Loading
-	// ClusterDown means that the cluster cannot serve the key's slot just now: it has no master, or
-	// is being moved.
-	ClusterDown = call.ClusterDown
-	// OutOfMemory means that the server's memory is full, and its policy is to evict nothing.
-	OutOfMemory = call.OutOfMemory
-	// Misconfigured means that the server refuses to write, because it cannot write to its disk or
-	// has too few replicas.
-	Misconfigured = call.Misconfigured
-	// NotPermitted means that the user or password is wrong, or lacks a permission. If the user lacks a command of the
-	// scripts, a part may have been done: see [ErrNotDone].
-	NotPermitted = call.NotPermitted
-	// Busy means that a script has been running on the server for too long.
-	Busy = call.Busy
-	// Garbled means that the reply was not one to the call.
-	Garbled = call.Garbled
 	// GivenUp means that the caller's context ended. It is no fault of the store.
 	GivenUp = call.GivenUp
 	// Closed means that the limiter, its store or your client is closed.
 	Closed = call.Closed
-	// Full means that a memory store found no key to give up.
-	Full = call.Full
-	// Other is anything else, such as a call that makes no sense.
-	Other = call.Other
 )
 
 // FailureOf returns why a call could not be answered, or "" if err is nil.
@@ -61,8 +48,8 @@ func FailureOf(err error) Failure { return call.FailureOf(err) }
 // or reset, since nothing was sent or Redis refused all of it: it is safe to retry. A Store of your own
 // may wrap it, too. After an error without it, something may have been charged, settled or reset.
 //
-// Redis checks a user's permissions command by command. So [NotPermitted] is certain only if the user may not run the
-// script at all, or may not touch its keys. [OutOfMemory] is not certain, and nothing is if the Redis client has repeated
+// Redis checks a user's permissions command by command. So "not-permitted" is certain only if the user may not run the
+// script at all, or may not touch its keys. "out-of-memory" is not certain, and nothing is if the Redis client has repeated
 // the call by itself (MaxRetries).
 var ErrNotDone = call.ErrNotDone
 

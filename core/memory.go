@@ -24,7 +24,7 @@ const defaultMaxKeys = 1 << 20
 // again some calls later, also if they are about other keys. A store that gets no calls keeps its keys. At the bound, a
 // new key takes the place of a key that still admits requests, the one that would expire soonest, which then starts anew.
 // A key that denies even one unit is never given up. If the store finds none to give up among 128, the call is an error
-// that is [Full]. A settlement that finds no room settles nothing.
+// that is "full". A settlement that finds no room settles nothing.
 //
 // Its clock starts with the system's and then only moves forward. Ping fails only after Close. Close
 // forgets every key, and calls after it are errors.

@@ -295,7 +295,7 @@ func TestMemoryWithoutRoomSettlesNothing(t *testing.T) {
 		time.Sleep(time.Minute)
 		allow("other", slow, 10) // in the place of fast, which is as good as new
 		err = r.Settle(t.Context(), 6, 10)
-		if core.FailureOf(err) != core.Full || !errors.Is(err, core.ErrNotDone) {
+		if core.FailureOf(err) != "full" || !errors.Is(err, core.ErrNotDone) {
 			t.Errorf("%v, want that the store is full and nothing was done", err)
 		}
 		if d := allow("slow", slow, 0); d.Remaining != 1 {

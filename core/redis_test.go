@@ -166,7 +166,7 @@ func TestPingNeedsNoScriptCommand(t *testing.T) {
 	}
 	redistest.SetUser(t, server.Client(t), "other", strings.Replace(redistest.AloneUser, "~ratelimit:*", "~other:*", 1))
 	client = server.Client(t, func(o *redis.Options) { o.Username, o.Password = "other", "secret" })
-	if err := core.New(core.NewRedis(client, core.WithBudget(patient))).Ping(t.Context()); core.FailureOf(err) != core.NotPermitted {
+	if err := core.New(core.NewRedis(client, core.WithBudget(patient))).Ping(t.Context()); core.FailureOf(err) != "not-permitted" {
 		t.Errorf("Ping of a user who may not touch the keys says %v", err)
 	}
 }
@@ -246,25 +246,25 @@ func TestErrorReplies(t *testing.T) {
 	t.Cleanup(func() { _ = client.Close() })
 	limiter := core.New(core.NewRedis(client, core.WithBudget(patient), core.WithBreaker(0, 0)))
 	for reply, kind := range map[string]core.Failure{
-		"READONLY You can't write against a read only replica.":                                                          core.ReadOnly,
-		"ERR Error running script (call to f_0): @user_script:1: -READONLY You can't write against a read only replica.": core.ReadOnly,
-		"LOADING Redis is loading the dataset in memory":                                                                 core.Loading,
-		"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.":                               core.ClusterDown,
-		"CLUSTERDOWN The cluster is down":                                                                                core.ClusterDown,
-		"TRYAGAIN Multiple keys request during rehashing of slot":                                                        core.ClusterDown,
-		"ASK 3999 127.0.0.1:6381":                                                                                        core.ClusterDown,
-		"MOVED 3999 127.0.0.1:6381":                                                                                      core.ClusterDown,
-		"OOM command not allowed when used memory > 'maxmemory'.":                                                        core.OutOfMemory,
-		"MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk.":               core.Misconfigured,
-		"NOREPLICAS Not enough good replicas to write.":                                                                  core.Misconfigured,
-		"NOAUTH Authentication required.":                                                                                core.NotPermitted,
-		"WRONGPASS invalid username-password pair or user is disabled.":                                                  core.NotPermitted,
-		"NOPERM this user has no permissions to run the 'evalsha' command":                                               core.NotPermitted,
-		"ERR ERR The user executing the script can't run this command or subcommand script: 280ab6e, on @user_script:9.": core.NotPermitted, //nolint:dupword // so says Redis 7.0
-		"BUSY Redis is busy running a script.":                                                                           core.Busy,
-		"UNKILLABLE Sorry the script already executed write commands against the dataset.":                               core.Busy,
-		"ERR invalid password":                     core.NotPermitted,
-		"ERR something that nobody has thought of": core.Other,
+		"READONLY You can't write against a read only replica.":                                                          "read-only",
+		"ERR Error running script (call to f_0): @user_script:1: -READONLY You can't write against a read only replica.": "read-only",
+		"LOADING Redis is loading the dataset in memory":                                                                 "loading",
+		"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.":                               "cluster-down",
+		"CLUSTERDOWN The cluster is down":                                                                                "cluster-down",
+		"TRYAGAIN Multiple keys request during rehashing of slot":                                                        "cluster-down",
+		"ASK 3999 127.0.0.1:6381":                                                                                        "cluster-down",
+		"MOVED 3999 127.0.0.1:6381":                                                                                      "cluster-down",
+		"OOM command not allowed when used memory > 'maxmemory'.":                                                        "out-of-memory",
+		"MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk.":               "misconfigured",
+		"NOREPLICAS Not enough good replicas to write.":                                                                  "misconfigured",
+		"NOAUTH Authentication required.":                                                                                "not-permitted",
+		"WRONGPASS invalid username-password pair or user is disabled.":                                                  "not-permitted",
+		"NOPERM this user has no permissions to run the 'evalsha' command":                                               "not-permitted",
+		"ERR ERR The user executing the script can't run this command or subcommand script: 280ab6e, on @user_script:9.": "not-permitted", //nolint:dupword // so says Redis 7.0
+		"BUSY Redis is busy running a script.":                                                                           "busy",
+		"UNKILLABLE Sorry the script already executed write commands against the dataset.":                               "busy",
+		"ERR invalid password":                     "not-permitted",
+		"ERR something that nobody has thought of": "other",
 	} {
 		server.SetError(reply)
 		_, err := limiter.Allow(t.Context(), "key", core.Leaky(1, core.PerSecond(1)))
@@ -284,7 +284,7 @@ func TestErrorReplies(t *testing.T) {
 func TestPingTellsOfAWrongPassword(t *testing.T) {
 	server := redistest.Start(t)
 	redistest.SetUser(t, server.Client(t), "limiter", "on >secret ~* &* +@all")
-	for password, kind := range map[string]core.Failure{"secret": "", "wrong": core.NotPermitted} {
+	for password, kind := range map[string]core.Failure{"secret": "", "wrong": "not-permitted"} {
 		client := server.Client(t, func(o *redis.Options) { o.Username, o.Password = "limiter", password })
 		if err := core.New(core.NewRedis(client, core.WithLogger(discard))).Ping(t.Context()); core.FailureOf(err) != kind {
 			t.Errorf("with the password %s it says %v", password, err)

@@ -187,7 +187,7 @@ func TestSettlementThatIsRefusedInPart(t *testing.T) {
 	}
 	left := func() [2]int { return [2]int{allow("key", leaky, 0).Remaining, allow("key", log, 0).Remaining} }
 	err = r.Settle(t.Context(), 0, 4)
-	if err == nil || errors.Is(err, core.ErrNotDone) || core.FailureOf(err) != core.NotPermitted {
+	if err == nil || errors.Is(err, core.ErrNotDone) || core.FailureOf(err) != "not-permitted" {
 		t.Errorf("error %v, want that it is not permitted, and not that nothing was done", err)
 	}
 	told := func() [2]int { return [2]int{r.Decisions()[0].Remaining, r.Decisions()[1].Remaining} }

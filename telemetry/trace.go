@@ -134,7 +134,7 @@ func (r *Reporter) waited(ctx context.Context, wait *core.Wait) {
 	how := about{outcome: allowed}
 	if _, limited := errors.AsType[*core.LimitedError](wait.Err); limited {
 		how.outcome = denied
-	} else if failure := core.FailureOf(wait.Err); failure == core.GivenUp || failure == core.Other && endedContext(wait.Err) {
+	} else if failure := core.FailureOf(wait.Err); failure == core.GivenUp || failure == "other" && endedContext(wait.Err) {
 		how.outcome = gaveUp
 	} else if failure != "" {
 		how = about{errored, failure}

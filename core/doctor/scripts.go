@@ -219,7 +219,7 @@ func (e *examination) lookAtScripts(ctx context.Context) {
 	for _, limit := range limits {
 		if err := e.try(ctx, limit); err != nil {
 			failures, first = append(failures, limit.Algorithm()), cmp.Or(first, err)
-			e.full = e.full || core.FailureOf(err) == core.OutOfMemory
+			e.full = e.full || core.FailureOf(err) == "out-of-memory"
 		}
 	}
 	f := Finding{Name: "scripts", Severity: OK, Found: fmt.Sprintf("all of %d algorithms admit and deny", len(limits))}

@@ -93,8 +93,8 @@ func TestNetworkOfACluster(t *testing.T) {
 			s.set(faultproxy.Fault{})
 			l.awaitNormal()
 			l.close(s.reader(t), 0)
-			if l.seen(core.Garbled) {
-				t.Errorf("a broken connection was taken for an answer: %v", l.failures[core.Garbled])
+			if l.seen("garbled") {
+				t.Errorf("a broken connection was taken for an answer: %v", l.failures["garbled"])
 			}
 		})
 	}

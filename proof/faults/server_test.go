@@ -59,13 +59,13 @@ func TestServer(t *testing.T) {
 			name:  "out of memory",
 			begin: func(t *testing.T, s *site) { s.do(t, "CONFIG", "SET", "maxmemory", "1") },
 			end:   func(t *testing.T, s *site) { s.do(t, "CONFIG", "SET", "maxmemory", "0") },
-			kind:  core.OutOfMemory,
+			kind:  "out-of-memory",
 		},
 		{
 			name:  "a replica",
 			begin: func(t *testing.T, s *site) { s.follow(t, redistest.Start(t, noDelay...)) },
 			end:   func(t *testing.T, s *site) { s.do(t, "REPLICAOF", "NO", "ONE") },
-			kind:  core.ReadOnly,
+			kind:  "read-only",
 			// To follow a master is to forget one's own data.
 			losses: 1,
 		},
@@ -74,21 +74,21 @@ func TestServer(t *testing.T) {
 			arguments: []string{"--replica-serve-stale-data", "no"},
 			begin:     func(t *testing.T, s *site) { s.do(t, "REPLICAOF", "127.0.0.1", "1") },
 			end:       func(t *testing.T, s *site) { s.do(t, "REPLICAOF", "NO", "ONE") },
-			kind:      core.ClusterDown,
+			kind:      "cluster-down",
 		},
 		{
 			name:      "without enough replicas",
 			arguments: []string{"--min-replicas-max-lag", "1"},
 			begin:     func(t *testing.T, s *site) { s.do(t, "CONFIG", "SET", "min-replicas-to-write", "1") },
 			end:       func(t *testing.T, s *site) { s.do(t, "CONFIG", "SET", "min-replicas-to-write", "0") },
-			kind:      core.Misconfigured,
+			kind:      "misconfigured",
 		},
 		{
 			name:      "unable to write to its disk",
 			arguments: []string{"--save", "3600", "1000000"},
 			begin:     func(t *testing.T, s *site) { s.obstruct(t); s.save(t, "err") },
 			end:       func(t *testing.T, s *site) { s.unobstruct(t); s.save(t, "ok") },
-			kind:      core.Misconfigured,
+			kind:      "misconfigured",
 		},
 		{
 			name: "asking for a password",
@@ -97,13 +97,13 @@ func TestServer(t *testing.T) {
 				s.do(t, "CLIENT", "KILL", "TYPE", "normal")
 			},
 			end:  func(t *testing.T, s *site) { s.do(t, "CONFIG", "SET", "requirepass", "") },
-			kind: core.NotPermitted,
+			kind: "not-permitted",
 		},
 		{
 			name:  "forbidding scripts",
 			begin: func(t *testing.T, s *site) { s.do(t, "ACL", "SETUSER", "default", "-evalsha") },
 			end:   func(t *testing.T, s *site) { s.do(t, "ACL", "SETUSER", "default", "+evalsha") },
-			kind:  core.NotPermitted,
+			kind:  "not-permitted",
 		},
 		{
 			name: "forbidding what scripts do",
@@ -111,13 +111,13 @@ func TestServer(t *testing.T) {
 				s.do(t, "ACL", "SETUSER", "default", "-hmget", "-get", "-lindex", "-llen")
 			},
 			end:  func(t *testing.T, s *site) { s.do(t, "ACL", "SETUSER", "default", "+@all") },
-			kind: core.NotPermitted,
+			kind: "not-permitted",
 		},
 		{
 			name:  "forbidding the keys",
 			begin: func(t *testing.T, s *site) { s.do(t, "ACL", "SETUSER", "default", "resetkeys", "~other:*") },
 			end:   func(t *testing.T, s *site) { s.do(t, "ACL", "SETUSER", "default", "allkeys") },
-			kind:  core.NotPermitted,
+			kind:  "not-permitted",
 		},
 		{
 			name:      "busy with somebody's script",
@@ -127,7 +127,7 @@ func TestServer(t *testing.T) {
 				go other.Eval(t.Context(), "while true do end", nil)
 			},
 			end:  func(t *testing.T, s *site) { s.do(t, "SCRIPT", "KILL") },
-			kind: core.Busy,
+			kind: "busy",
 		},
 		{
 			name:      "loading its data",
@@ -138,7 +138,7 @@ func TestServer(t *testing.T) {
 				s.server.Restart(t)
 			},
 			end:    func(t *testing.T, s *site) { s.do(t, "CONFIG", "SET", "key-load-delay", "0") },
-			kind:   core.Loading,
+			kind:   "loading",
 			losses: 1,
 			since:  7, // before, a server that loads answers too seldom to be told from one that hangs
 		},
@@ -146,7 +146,7 @@ func TestServer(t *testing.T) {
 			name:  "of an unknown mind",
 			begin: func(t *testing.T, s *site) { s.proxy.Set(replying("-WHATEVER it is\r\n")) },
 			end:   func(t *testing.T, s *site) { s.proxy.Heal() },
-			kind:  core.Other,
+			kind:  "other",
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {

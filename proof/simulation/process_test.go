@@ -154,7 +154,7 @@ func (w *work) giveBack(permit *core.Permit, reservation *core.Reservation, way 
 	for range 10 {
 		err := reservation.Settle(context.Background(), costs...)
 		if !errors.Is(err, core.ErrNotDone) {
-			if core.FailureOf(err) == core.Other {
+			if core.FailureOf(err) == "other" {
 				return err
 			}
 			return nil

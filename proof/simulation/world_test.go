@@ -182,7 +182,7 @@ func (w *world) begin(one *work) {
 			return
 		}
 		one.state = over
-		if _, limited := errors.AsType[*core.LimitedError](err); !limited && !errors.Is(err, context.Canceled) && core.FailureOf(err) == core.Other {
+		if _, limited := errors.AsType[*core.LimitedError](err); !limited && !errors.Is(err, context.Canceled) && core.FailureOf(err) == "other" {
 			w.t.Errorf("process %d: %v", one.process.number, err)
 		}
 	}()
