@@ -186,7 +186,7 @@ func newRedis(client redis.UniversalClient, heedsDeadline, owned bool, options [
 	return r
 }
 
-var breakerStates = [...]BreakerState{batch.Closed: BreakerClosed, batch.Open: BreakerOpen, batch.HalfOpen: BreakerHalfOpen}
+var breakerStates = [...]string{batch.Closed: "closed", batch.Open: "open", batch.HalfOpen: "half-open"}
 
 // watchGiveBacks implements givingStore.
 func (r *redisStore) watchGiveBacks(watch func(givenBack []call.Correction)) {

@@ -297,7 +297,7 @@ func TestTrace(t *testing.T) {
 	server := redistest.Start(t)
 	var mu sync.Mutex
 	var batches []core.Batch
-	var states []core.BreakerState
+	var states []string
 	client := server.Client(t, func(o *redis.Options) { o.ContextTimeoutEnabled, o.MaxRetries = true, -1 })
 	limiter := core.New(core.NewRedis(client, core.WithPrefix(redistest.Prefix(t)), core.WithLogger(discard),
 		core.WithBreaker(1, time.Hour), core.WithBudget(patient), core.WithTrace(core.Trace{
@@ -306,7 +306,7 @@ func TestTrace(t *testing.T) {
 				defer mu.Unlock()
 				batches = append(batches, batch)
 			},
-			Breaker: func(at string, state core.BreakerState) {
+			Breaker: func(at string, state string) {
 				mu.Lock()
 				defer mu.Unlock()
 				states = append(states, state)
@@ -334,7 +334,7 @@ func TestTrace(t *testing.T) {
 		batches[0].Err != nil || batches[0].Elapsed <= 0 || core.FailureOf(batches[1].Err) != failures[0] {
 		t.Errorf("batches %+v, want one that was answered and one that was not", batches)
 	}
-	if len(states) != 1 || states[0] != core.BreakerOpen {
+	if len(states) != 1 || states[0] != "open" {
 		t.Errorf("the breaker was %v, want it to open", states)
 	}
 }

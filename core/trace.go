@@ -16,8 +16,10 @@ type Trace struct {
 	// Batch is called after each batch of checks that a store of [NewRedis] has sent. Settlements,
 	// resets, lists and pings are no checks.
 	Batch func(Batch)
-	// Breaker is called when the breaker of a server changes its state.
-	Breaker func(server string, state BreakerState)
+	// Breaker is called when the breaker of a server changes its state. "closed" means that calls are sent, which is the
+	// normal state. "open" means that the server has failed several times in a row: calls fail at once, with [Suspended].
+	// "half-open" means that one call tries the server, and all others fail at once.
+	Breaker func(server, state string)
 	// Repeated is called after each call that was denied from memory, without the store: by denialcache.New or [Lease].
 	Repeated func()
 	// Wait is called when [Limiter.Wait], [Limiter.WaitN], [Limiter.WaitAll], [Limiter.Acquire] or [Limiter.Do] has
@@ -175,16 +177,3 @@ func (t Trace) contained(logger func() *slog.Logger) Trace {
 		Decided:   contain1(t.Decided, report("Decided")),
 	}
 }
-
-// BreakerState says whether calls are sent to a server.
-type BreakerState string
-
-const (
-	// BreakerClosed means that calls are sent. This is the normal state.
-	BreakerClosed BreakerState = "closed"
-	// BreakerOpen means that the server has failed several times in a row. Calls fail at once, with
-	// [Suspended].
-	BreakerOpen BreakerState = "open"
-	// BreakerHalfOpen means that one call tries the server. All other calls fail at once.
-	BreakerHalfOpen BreakerState = "half-open"
-)

@@ -66,7 +66,7 @@ func TestEveryTraceIsTold(t *testing.T) {
 	trace := func(name string) core.Option {
 		return core.WithTrace(core.Trace{
 			Batch:   func(core.Batch) { told.add(name + " call") },
-			Breaker: func(string, core.BreakerState) { told.add(name + " breaker") },
+			Breaker: func(string, string) { told.add(name + " breaker") },
 			Wait:    func(core.Wait) { told.add(name + " wait") },
 		})
 	}
@@ -107,8 +107,8 @@ func TestABreakerIsLoggedWhenItOpensAndCloses(t *testing.T) {
 	var logged record
 	tried := make(chan struct{}, 100)
 	limiter, err := core.Open(server.URL(), core.WithBreaker(1, time.Millisecond), core.WithLogger(slog.New(slog.NewTextHandler(&logged, nil))),
-		core.WithTrace(core.Trace{Breaker: func(_ string, state core.BreakerState) {
-			if state == core.BreakerHalfOpen {
+		core.WithTrace(core.Trace{Breaker: func(_ string, state string) {
+			if state == "half-open" {
 				tried <- struct{}{}
 			}
 		}}))

@@ -127,7 +127,7 @@ func TestInstruments(t *testing.T) {
 	trace.Batch(core.Batch{Server: "10.0.0.1:6379", Calls: 3, Checks: 5, Elapsed: 40 * time.Microsecond})
 	trace.Batch(core.Batch{Server: "10.0.0.1:6379", Calls: 1, Checks: 1, Elapsed: 100 * time.Millisecond, Err: errors.New("down")})
 	trace.Batch(core.Batch{Server: "/run/redis.sock", Calls: 200, Checks: 200, Elapsed: 2 * time.Second})
-	trace.Breaker("10.0.0.1:6379", core.BreakerOpen)
+	trace.Breaker("10.0.0.1:6379", "open")
 	trace.Repeated()
 	trace.Wait(core.Wait{Limit: core.Leaky(10, core.PerSecond(1)), Units: 1, Elapsed: 2 * time.Second})
 	trace.Wait(core.Wait{Limit: core.Leaky(10, core.PerSecond(1)), Units: 1, Err: &core.LimitedError{}})
@@ -268,7 +268,7 @@ func TestServersAreBounded(t *testing.T) {
 	trace := reporter.Trace()
 	for i := range 1200 {
 		trace.Batch(core.Batch{Server: fmt.Sprintf("10.0.%d.%d:6379", i/256, i%256), Calls: 1})
-		trace.Breaker(fmt.Sprintf("10.0.%d.%d:6379", i/256, i%256), core.BreakerOpen)
+		trace.Breaker(fmt.Sprintf("10.0.%d.%d:6379", i/256, i%256), "open")
 	}
 	want := []string{
 		"server.address=10.0.0.0,server.port=6379: count 1 sum 1 in [≤1]",
@@ -288,7 +288,7 @@ func TestAServerThatComesBackIsAskedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reporter, meter := newReporter(t, telemetry.Options{})
 		trace := reporter.Trace()
-		trace.Breaker("10.0.0.1:6379", core.BreakerOpen)
+		trace.Breaker("10.0.0.1:6379", "open")
 		expect := func(state string) {
 			t.Helper()
 			if got := meter.points(t, "ratelimit.store.servers"); !slices.Contains(got, "ratelimit.breaker.state="+state+": 1") {

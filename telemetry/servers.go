@@ -33,7 +33,7 @@ type server struct {
 	nameless   bool // it stands for several, and has no state
 
 	mu    sync.Mutex
-	state core.BreakerState
+	state string
 	since time.Time // it has been in that state
 }
 
@@ -70,7 +70,7 @@ func (s *servers) of(ctx context.Context, count metric.Int64UpDownCounter, addre
 		s.known = make(map[string]*server)
 	}
 	s.known[address] = added
-	added.turn(ctx, count, core.BreakerClosed)
+	added.turn(ctx, count, "closed")
 	return added
 }
 
@@ -95,7 +95,7 @@ func addressOf(address string) []attribute.KeyValue {
 }
 
 // turn counts a server under another state.
-func (s *server) turn(ctx context.Context, count metric.Int64UpDownCounter, state core.BreakerState) {
+func (s *server) turn(ctx context.Context, count metric.Int64UpDownCounter, state string) {
 	if s.nameless {
 		return
 	}
@@ -105,7 +105,7 @@ func (s *server) turn(ctx context.Context, count metric.Int64UpDownCounter, stat
 		return
 	}
 	if s.state == "" { // so that each state has a number from the beginning
-		for _, other := range [...]core.BreakerState{core.BreakerClosed, core.BreakerHalfOpen, core.BreakerOpen} {
+		for _, other := range [...]string{"closed", "half-open", "open"} {
 			count.Add(ctx, 0, s.in(other)...)
 		}
 	} else {
@@ -118,15 +118,15 @@ func (s *server) turn(ctx context.Context, count metric.Int64UpDownCounter, stat
 // answered counts a server as asked that has been silent for long, and answers again.
 func (s *server) answered(ctx context.Context, count metric.Int64UpDownCounter) {
 	s.mu.Lock()
-	back := s.state == core.BreakerOpen && time.Since(s.since) > forgotten
+	back := s.state == "open" && time.Since(s.since) > forgotten
 	s.mu.Unlock()
 	if back {
-		s.turn(ctx, count, core.BreakerClosed)
+		s.turn(ctx, count, "closed")
 	}
 }
 
-func (s *server) in(state core.BreakerState) []metric.AddOption {
-	return added(append(slices.Clone(s.attributes), breakerState.String(string(state)))...)
+func (s *server) in(state string) []metric.AddOption {
+	return added(append(slices.Clone(s.attributes), breakerState.String(state))...)
 }
 
 // sent returns the options of the duration of a batch.

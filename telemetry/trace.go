@@ -16,7 +16,7 @@ func (r *Reporter) Trace() core.Trace {
 	return core.Trace{
 		Decided: r.checked(background),
 		Batch:   func(batch core.Batch) { r.sent(background, &batch) },
-		Breaker: func(address string, state core.BreakerState) {
+		Breaker: func(address, state string) {
 			r.servers.of(background, r.instruments.servers, address).turn(background, r.instruments.servers, state)
 		},
 		Repeated: func() { r.instruments.denialCacheHits.Add(background, 1) },

@@ -42,13 +42,13 @@ func TestNobodyWaitsInAnOutage(t *testing.T) {
 			var trials atomic.Int64
 			options := []core.Option{
 				core.WithQueue(65_536, time.Hour), core.WithPrefix(s.prefix), core.WithBudget(budget), core.WithLogger(discard),
-				core.WithTrace(core.Trace{Breaker: func(_ string, state core.BreakerState) {
+				core.WithTrace(core.Trace{Breaker: func(_ string, state string) {
 					switch state {
-					case core.BreakerOpen:
+					case "open":
 						opened.Store(true)
-					case core.BreakerHalfOpen:
+					case "half-open":
 						trials.Add(1)
-					case core.BreakerClosed:
+					case "closed":
 					}
 				}}),
 			}
