@@ -31,18 +31,8 @@ type settledKey struct {
 // longestClose is how long [Limiter.Close] waits for settlements beside their callers.
 const longestClose = 2 * time.Second
 
-// SettleBeside is [Reservation.Settle] beside its caller: the settlement is sent at once, and the caller does not wait
-// for the answer. If then is not nil, another goroutine calls it with the error of Settle; with nothing to send,
-// SettleBeside calls it itself. The Decisions stay as they are. Charges that were certainly not settled are tried again
-// as by [Reservation.SettleLater]. In the memory of this process the settlement is done when SettleBeside returns.
-// [Limiter.Close] waits up to two seconds for settlements that are under way.
-//
-// A call of this limiter that is denied while a settlement gives units back to its key waits for the settlement, and is
-// made again, once. So a client that comes back with the answer in hand finds the units that were given back.
-//
-// The reservation counts as settled at once. Another number of costs than of checks, a negative cost, and a reservation
-// that was settled before are errors that change nothing, and then is not called.
-func (r *Reservation) SettleBeside(then func(error), costs ...int) error {
+// settleBeside is unexported.SettleBeside.
+func (r *Reservation) settleBeside(then func(error), costs []int) error {
 	s := new(settlements)
 	if err := r.settlements(s, costs); err != nil { // which also claims the places
 		return err

@@ -9,7 +9,7 @@ import (
 	"github.com/weir-go/ratelimit/core/internal/denials"
 )
 
-// denialCache is the store that [RememberDenials] makes.
+// denialCache is the store that denialcache.New makes.
 type denialCache struct {
 	store   Store
 	denials *denials.Denials
@@ -18,9 +18,8 @@ type denialCache struct {
 	logger  func() *slog.Logger
 }
 
-// RememberDenials is denialcache.New with the memory in which denials are kept. Programs call that one: only packages below core can
-// make a memory.
-func RememberDenials(store Store, memory denials.Memory, options ...Option) Store {
+// rememberDenials is denials.Remember.
+func rememberDenials(store Store, memory denials.Memory, options []Option) Store {
 	c := newDenialCache(store, memory)
 	apply("denialcache.New", options, ofDenials, c)
 	c.trace = c.traces.told(c.logger)

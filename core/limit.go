@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/weir-go/ratelimit/core/internal/exact"
-	"github.com/weir-go/ratelimit/internal/traits"
 )
 
 // Limit is an algorithm with its numbers: an immutable, comparable value. Two limits are equal (==) if their kinds and
@@ -177,9 +176,6 @@ func (l limit) Identity() Limit {
 }
 
 func (l limit) Algorithm() string { return l.known().Algorithm.String() }
-
-// Traits tells the packages beside this one the traits of the algorithm.
-func (l limit) Traits() traits.Traits { return l.known().Told }
 
 func (l limit) Capacity() int { return l.known().Capacity }
 

@@ -76,11 +76,8 @@ func (r *Reservation) Permit(ctx context.Context) *Permit {
 	return &Permit{limiter: r.limiter, hold: r.hold, parent: ctx}
 }
 
-// Split takes the places of [Concurrent] limits out of a reservation, and returns them as a reservation of their own, for
-// work that outlives the settlement of the others. Each of the two reservations is settled by itself, at any time, also
-// while the other one is being settled. Each takes as many costs as before, and ignores those of the other. Split returns
-// nil if there are no places. It is called once, before anything is settled. A [Permit] of the reservation stays valid.
-func (r *Reservation) Split() (places *Reservation) {
+// split is unexported.Split.
+func (r *Reservation) split() (places *Reservation) {
 	if r.hold == nil {
 		return nil
 	}
@@ -90,9 +87,6 @@ func (r *Reservation) Split() (places *Reservation) {
 	r.hold = nil
 	return &own
 }
-
-// Waited returns how long [Limiter.WaitAll] has waited, without the latest call to the store.
-func (r *Reservation) Waited() time.Duration { return r.waited }
 
 // Release gives the places back. It returns when the store has answered, or at the end of the store's budget, however
 // many other calls wait for the store. It works even if ctx has ended, and only the first call does anything. If the

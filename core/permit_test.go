@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/internal/unexported"
 )
 
 var exports = core.Concurrent(2, 30*time.Second).Named("exports")
@@ -180,8 +181,8 @@ func TestPlacesOfAReservationAreSettledApart(t *testing.T) {
 			t.Fatal(err, r)
 		}
 		permit := r.Permit(t.Context())
-		places := r.Split()
-		if again := r.Split(); places == nil || again != nil {
+		places := split(r)
+		if again := split(r); places == nil || again != nil {
 			t.Fatal("the places were split off", places, again)
 		}
 		if err := r.Settle(t.Context(), 3, 0); err != nil {
@@ -219,7 +220,7 @@ func TestPlacesOfAReservationAreSettledMeanwhile(t *testing.T) {
 	if err != nil || !r.Allowed() {
 		t.Fatal(err, r)
 	}
-	places := r.Split()
+	places := split(r)
 	reserved := slices.Clone(places.Decisions())
 	if err := places.SettleLater(0, 0); err != nil {
 		t.Fatal(err)
@@ -245,7 +246,7 @@ func TestOnlyPlacesAreWaitedFor(t *testing.T) {
 		}
 		wait := func(user string) (*core.Reservation, time.Duration, error) {
 			began := time.Now()
-			r, err := l.WaitAll(t.Context(), call(user), core.WithPlacesOnly(), core.WithLongestWait(10*time.Second))
+			r, err := l.WaitAll(t.Context(), call(user), placesOnly, core.WithLongestWait(10*time.Second))
 			return r, time.Since(began), err
 		}
 		first, _, err := wait("a")
@@ -266,7 +267,7 @@ func TestOnlyPlacesAreWaitedFor(t *testing.T) {
 		var group sync.WaitGroup
 		group.Go(func() {
 			r, elapsed, err := wait("b")
-			if err != nil || elapsed != 3*time.Second || r.Waited() != 3*time.Second {
+			if err != nil || elapsed != 3*time.Second || unexported.Waited(r) != 3*time.Second {
 				t.Errorf("%v after %v", err, elapsed)
 				return
 			}
@@ -305,7 +306,7 @@ func TestRateIsUsedUpWhileAPlaceIsWaitedFor(t *testing.T) {
 		first := acquire(t, l, "all", place)
 		began := time.Now()
 		wait := func(user string) (*core.Reservation, error) {
-			r, err := l.WaitAll(t.Context(), []core.Check{{Key: user, Limit: rate}, {Key: "all", Limit: place}}, core.WithPlacesOnly())
+			r, err := l.WaitAll(t.Context(), []core.Check{{Key: user, Limit: rate}, {Key: "all", Limit: place}}, placesOnly)
 			if elapsed := time.Since(began).Round(time.Second); elapsed != 3*time.Second {
 				t.Errorf("%s has waited for %v, want 3s", user, elapsed)
 			}
@@ -353,4 +354,12 @@ func TestDenialOfAPlaceIsNotCached(t *testing.T) {
 		acquire(t, limiter, "key", limit).Release()
 		limiter.Close()
 	}
+}
+
+// placesOnly waits for places alone, as middleware does.
+var placesOnly = unexported.PlacesOnly.(core.WaitOption) //nolint:forcetypeassert // it is nothing else
+
+// split takes the places out of a reservation.
+func split(r *core.Reservation) *core.Reservation {
+	return unexported.Split(r).(*core.Reservation) //nolint:forcetypeassert // it returns nothing else
 }

@@ -4,6 +4,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/weir-go/ratelimit/internal/unexported"
 )
 
 // In memory a settlement is done when SettleBeside returns: it takes less time than a goroutine would.
@@ -20,7 +22,7 @@ func TestMemorySettlesBeforeTheCallerGoesOn(t *testing.T) {
 		r := reservedBy(t, l, limit, 1)[0]
 		held = true
 		told := false
-		err := r.SettleBeside(func(err error) {
+		err := unexported.SettleBeside(r, func(err error) {
 			if told = true; err != nil {
 				t.Error(err)
 			}

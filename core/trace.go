@@ -23,7 +23,7 @@ type Trace struct {
 	// Repeated is called after each call that was denied from memory, without the store: by denialcache.New or [Lease].
 	Repeated func()
 	// Wait is called when [Limiter.Wait], [Limiter.WaitN], [Limiter.WaitAll], [Limiter.Acquire] or [Limiter.Do] has
-	// waited, or given up, but not [WithPlacesOnly].
+	// waited, or given up. A middleware reports the waits of its requests itself.
 	Wait func(Wait)
 	// Waiting is called when a call begins to wait for a place of a [Concurrent] limit, with 1, and when
 	// its wait has ended, with -1. Calls that get their place at once are among them.

@@ -57,13 +57,6 @@ func WithHoldBack() WaitOption {
 	return waitOption(func(w *waiting) { w.request.Heeds = true })
 }
 
-// WithPlacesOnly makes [Limiter.WaitAll] wait for places of [Concurrent] limits alone. A call that another limit
-// denies is denied at once, also while others wait for places before it. [Limiter.Wait] does not heed it.
-// It is for middleware, which reports the waits of its requests itself: [Trace] is not told of them.
-func WithPlacesOnly() WaitOption {
-	return waitOption(func(w *waiting) { w.placesOnly = true })
-}
-
 // Wait returns when one unit has been admitted and charged, and for a [Shaping] limit when its turn has
 // come. Otherwise it returns an error: a [LimitedError] if that cannot be before the context's deadline
 // (then it does not wait at all) or the longest wait, the context's error if the context ends, or the
@@ -171,7 +164,7 @@ type waiting struct {
 	request    wait.Request
 	until      time.Time // zero: for ever
 	tries      bool      // it does not wait
-	placesOnly bool      // see WithPlacesOnly
+	placesOnly bool      // see unexported.PlacesOnly
 }
 
 // begin applies the options, and bounds the wait by the context's deadline.

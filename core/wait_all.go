@@ -11,7 +11,7 @@ import (
 )
 
 // WaitAll is [Limiter.Reserve] that waits until the call passes, as [Limiter.Wait] does: for places of [Concurrent]
-// limits to be free, and for other limits to recover, or, [WithPlacesOnly], for places alone. Nothing is charged
+// limits to be free, and for other limits to recover. Nothing is charged
 // until all checks fit. Its errors are those of Wait. Release the [Reservation.Permit] of the reservation that it
 // returns, or settle it, when the work is done.
 //
@@ -89,7 +89,7 @@ type waitedCall struct {
 	arrived    time.Time
 	until      time.Time // zero: for ever
 	cause      error     // of a LimitedError: that of the context's deadline, or nil
-	placesOnly bool      // see WithPlacesOnly
+	placesOnly bool      // see unexported.PlacesOnly
 
 	denied  *Reservation   // the latest answer, which is a denial; nil: it was never made
 	ranked  ranked         // among the calls of other processes that wait for the same rate
@@ -276,7 +276,7 @@ func (q *waitedCall) answered(r *Reservation) (passed *Reservation, lacks []wait
 		}
 		return r, nil, nil
 	}
-	if places := r.Split(); places != nil {
+	if places := r.split(); places != nil {
 		places.giveBackLater() // those of shadow checks
 	}
 	q.denied = r

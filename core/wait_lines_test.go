@@ -120,7 +120,7 @@ func TestATenantAtItsLimitHoldsUpNobodyElse(t *testing.T) {
 				var group sync.WaitGroup
 				for range 12 {
 					group.Go(func() {
-						r, err := l.WaitAll(t.Context(), call("busy"), WithPlacesOnly())
+						r, err := l.WaitAll(t.Context(), call("busy"), waitOption(func(w *waiting) { w.placesOnly = true }))
 						if err != nil {
 							t.Error(err)
 							return
@@ -133,7 +133,7 @@ func TestATenantAtItsLimitHoldsUpNobodyElse(t *testing.T) {
 				for i := range 60 {
 					group.Go(func() {
 						began := time.Now()
-						r, err := l.WaitAll(t.Context(), call(strconv.Itoa(i)), WithPlacesOnly(), WithLongestWait(3*time.Second))
+						r, err := l.WaitAll(t.Context(), call(strconv.Itoa(i)), waitOption(func(w *waiting) { w.placesOnly = true }), WithLongestWait(3*time.Second))
 						if took := time.Since(began); err != nil || took > 2*roundTrip {
 							t.Errorf("tenant %d: %v after %v", i, err, took)
 							return

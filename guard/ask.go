@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/internal/unexported"
 )
 
 // ask has the store decide about a call, and remembers a reservation.
@@ -26,7 +27,7 @@ func (g *generation) ask(ctx context.Context, rc *requestContext, c *call) ([]co
 		stored, decisions, err = g.waitForPlaces(ctx, c, longest)
 		v.waited = time.Since(v.asked)
 		if stored != nil {
-			v.waited = stored.Waited()
+			v.waited = unexported.Waited(stored)
 		}
 		v.asked = v.asked.Add(v.waited)
 	} else if stored, err = g.limiter.Reserve(ctx, c.Checks...); err == nil {

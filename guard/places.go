@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/internal/unexported"
 )
 
 // ErrDraining is in [Event].Err of a request that [Options].Draining has ended while it
@@ -63,6 +64,9 @@ func (g *generation) wait(ctx context.Context, v *reservation) error {
 	return err
 }
 
+// placesOnly has a call wait for places alone.
+var placesOnly = unexported.PlacesOnly.(core.WaitOption) //nolint:forcetypeassert // it is nothing else
+
 // waitForPlaces is Reserve that waits until there are places. There is no reservation if the call was denied
 // without having been made.
 func (g *generation) waitForPlaces(ctx context.Context, c *call, longest time.Duration) (*core.Reservation, []core.Decision, error) {
@@ -81,7 +85,7 @@ func (g *generation) waitForPlaces(ctx context.Context, c *call, longest time.Du
 	}
 	waiting, stop := g.untilDraining(ctx)
 	defer stop()
-	r, err := g.limiter.WaitAll(waiting, c.Checks, core.WithPlacesOnly(), core.WithLongestWait(longest))
+	r, err := g.limiter.WaitAll(waiting, c.Checks, placesOnly, core.WithLongestWait(longest))
 	limited, late := errors.AsType[*core.LimitedError](err)
 	switch {
 	case err == nil:

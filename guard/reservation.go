@@ -11,6 +11,7 @@ import (
 
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/guard/internal/writer"
+	"github.com/weir-go/ratelimit/internal/unexported"
 )
 
 // reservation is the part of a request that a Guard has to settle.
@@ -210,13 +211,13 @@ func (v *reservation) split() {
 // split keeps the places of a call from being given back when the other checks are settled.
 func (v *reserved) split() {
 	if v.Reservation != nil && v.places == nil {
-		v.places = v.Split()
+		v.places = unexported.Split(v.Reservation).(*core.Reservation) //nolint:forcetypeassert // it returns nothing else
 	}
 }
 
 func (v *reserved) release() {
 	if v.places != nil {
-		_ = v.places.SettleBeside(nil, make([]int, len(v.Decisions()))...)
+		_ = unexported.SettleBeside(v.places, nil, make([]int, len(v.Decisions()))...)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/internal/unexported"
 )
 
 // Spend tells how many units a request has spent, for a [SettlePolicy].Cost to read in
@@ -150,13 +151,13 @@ func (g *generation) settleBeside(v *reservation, costs []int, e *Event, start t
 	}
 	if v.stored.Reservation == nil || !v.stored.changes(costs) {
 		if v.stored.Reservation != nil {
-			local = errors.Join(v.stored.SettleBeside(nil, costs...), local)
+			local = errors.Join(unexported.SettleBeside(v.stored.Reservation, nil, costs...), local)
 		}
 		report(nil)
 		return
 	}
 	e.Request = detached(e.Request)
-	err := v.stored.SettleBeside(func(err error) {
+	err := unexported.SettleBeside(v.stored.Reservation, func(err error) {
 		defer func() { // of the observer, where a panic would end the program
 			if reason := recover(); reason != nil {
 				g.log.panicked(e.Request.Context(), reason)

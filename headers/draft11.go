@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/weir-go/ratelimit/core"
-	"github.com/weir-go/ratelimit/internal/traits"
+	"github.com/weir-go/ratelimit/internal/unexported"
 )
 
 // Draft writes the fields of the newest published IETF draft, at present draft-ietf-httpapi-ratelimit-headers-11. They
@@ -118,7 +118,7 @@ type kind struct{ holds, dated bool }
 
 func kindOf(limit core.Limit) kind {
 	_, holds := limit.(core.Places)
-	return kind{holds, traits.Of(limit).Dated}
+	return kind{holds, unexported.TraitsOf(limit).Dated}
 }
 
 // effectiveWindow returns the seconds in which the client should use no more than the units left, or false if no wait can

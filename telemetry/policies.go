@@ -11,7 +11,7 @@ import (
 
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/guard"
-	"github.com/weir-go/ratelimit/internal/traits"
+	"github.com/weir-go/ratelimit/internal/unexported"
 )
 
 // policies are the policies that have been met, as far as they are told apart.
@@ -44,7 +44,7 @@ func newPolicy(id identity, limit core.Limit) *policy {
 	case core.Bans:
 		p.bans = true
 	default:
-		p.shapes = traits.Of(limit).Delays
+		p.shapes = unexported.TraitsOf(limit).Delays
 	}
 	for i := range outcomes {
 		p.decided[i] = added(p.name, p.algorithm, outcome(i).attribute())

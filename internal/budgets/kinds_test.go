@@ -43,7 +43,7 @@ func asksForKind(node ast.Node) bool {
 			return false
 		}
 		of, ok := called.X.(*ast.Ident)
-		return len(node.Args) == 0 && slices.Contains(predicates, called.Sel.Name) || ok && of.Name == "traits" && called.Sel.Name == "Of"
+		return len(node.Args) == 0 && slices.Contains(predicates, called.Sel.Name) || ok && of.Name == "unexported" && called.Sel.Name == "TraitsOf"
 	case *ast.SelectorExpr:
 		return slices.Contains(traits, node.Sel.Name)
 	case *ast.AssignStmt:

@@ -16,6 +16,10 @@ import (
 // longestStaleness is how long a denial is repeated at most.
 const longestStaleness = 10 * time.Second
 
+// Remember returns a core.Store around another one that remembers its denials in a memory. options are []core.Option, for
+// denialcache.New. Package core sets Remember when it is initialized, and its types are any, because core imports this package.
+var Remember func(store any, memory Memory, options any) any
+
 // Never is the RetryAfter of a check that no wait can help.
 const Never time.Duration = math.MaxInt64
 

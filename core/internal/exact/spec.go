@@ -12,7 +12,7 @@ import (
 	"unique"
 
 	"github.com/weir-go/ratelimit/core/internal/calendar"
-	"github.com/weir-go/ratelimit/internal/traits"
+	"github.com/weir-go/ratelimit/internal/unexported"
 )
 
 // Params are a limit as the user gives it. They are comparable.
@@ -85,7 +85,7 @@ type Traits struct {
 	// Mended says that a check that asks whether it fits mends the state also if it is not charged.
 	Mended bool
 	// Told are the traits that packages outside of core are told.
-	Told traits.Traits
+	Told unexported.Traits
 	// Load is by how much more a check takes of a script than one of a bucket, in such checks. Itemized says that a state remembers
 	// each event by itself.
 	Load     int

@@ -2,12 +2,12 @@ package checks
 
 import (
 	"github.com/weir-go/ratelimit/core"
-	"github.com/weir-go/ratelimit/internal/traits"
+	"github.com/weir-go/ratelimit/internal/unexported"
 )
 
 // Kind has the properties of a limit that its requests depend on.
 type Kind struct {
-	traits.Traits // of a limit that counts over time
+	unexported.Traits // of a limit that counts over time
 
 	// Places says that requests hold places until they are served, and Bans that strikes keep their key out.
 	Places, Bans bool
@@ -21,5 +21,5 @@ func KindOf(limit core.Limit) Kind {
 	case core.Bans:
 		return Kind{Bans: true}
 	}
-	return Kind{Traits: traits.Of(limit)}
+	return Kind{Traits: unexported.TraitsOf(limit)}
 }

@@ -12,7 +12,7 @@ import (
 
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/internal/bounded"
-	"github.com/weir-go/ratelimit/internal/traits"
+	"github.com/weir-go/ratelimit/internal/unexported"
 )
 
 // Fallback decides in this process while the store cannot. It keeps this process's share of each limit. A
@@ -317,7 +317,7 @@ func (f *Fallback) startKey(ctx context.Context, check *core.Check, share core.L
 
 // snapshotOf returns the snapshot of a decision about a limit, which was made at an instant.
 func snapshotOf(limit core.Quota, d *core.Decision, at time.Duration) snapshot {
-	return snapshot{used: limit.Capacity() - d.Remaining, at: at, reset: at + d.ResetAfter, closes: traits.Of(limit).Windowed}
+	return snapshot{used: limit.Capacity() - d.Remaining, at: at, reset: at + d.ResetAfter, closes: unexported.TraitsOf(limit).Windowed}
 }
 
 // usedAt returns the units still used at a later instant, rounded up. A meter drains evenly. All of a
