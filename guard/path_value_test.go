@@ -90,7 +90,7 @@ func TestPathValuesForListsAndExplanations(t *testing.T) {
 
 // The handler may call key functions from many goroutines.
 func TestAHandlerMayCallAKeyFunctionAsItLikes(t *testing.T) {
-	by := keyfuncs.FirstOf(byTenant)
+	by := keyfuncs.Or(byTenant)
 	mux := http.NewServeMux()
 	mux.HandleFunc("/t/{tenant}", func(_ http.ResponseWriter, r *http.Request) {
 		var group sync.WaitGroup

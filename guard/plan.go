@@ -56,10 +56,10 @@ func build(old *generation, limiter *core.Limiter, options Options, policies []P
 		if policies[i].By == nil {
 			policies[i].By = keyfuncs.RemoteIP
 		}
-		policies[i].By = keyfuncs.FirstOf(policies[i].By) // which prepares requests for a function of the program
+		policies[i].By = keyfuncs.Or(policies[i].By) // which prepares requests for a function of the program
 	}
 	if options.Lists.By != nil {
-		options.Lists.By = keyfuncs.FirstOf(options.Lists.By)
+		options.Lists.By = keyfuncs.Or(options.Lists.By)
 	}
 	g := &generation{
 		limiter:   limiter,

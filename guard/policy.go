@@ -126,7 +126,7 @@ func Layers(address, user Policy) []Policy {
 	if by == nil {
 		by = keyfuncs.RemoteIP
 	}
-	user.By = keyfuncs.FirstOf(user.By, by)
+	user.By = keyfuncs.Or(user.By, by)
 	return []Policy{address, user}
 }
 

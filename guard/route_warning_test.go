@@ -98,7 +98,7 @@ func TestARouteThatIsAskedForTooEarlyIsNoticed(t *testing.T) {
 		"Use of a router, with Settle": {settled, underUse, "(unmatched)"},
 		"a path value under Use":       {by(keyfuncs.PathValue("id")), underUse, "(unmatched)"},
 		"a wrapper that hides a mux":   {byRoute, aroundWrapper, "(unmatched)"},
-		"where there is no other key":  {by(keyfuncs.FirstOf(keyfuncs.Header("X-Api-Key"), keyfuncs.Route)), aroundWrapper, "(unmatched)"},
+		"where there is no other key":  {by(keyfuncs.Or(keyfuncs.Header("X-Api-Key"), keyfuncs.Route)), aroundWrapper, "(unmatched)"},
 		"inside of another limiter": {byRoute, func(limit ratelimit.Middleware) http.Handler {
 			return ratelimit.Leaky(memory(), 1000, core.PerSecond(1))(aroundWrapper(limit))
 		}, "(unmatched)"},

@@ -2,10 +2,10 @@
 //
 // A [Func] reads one key from a request: "ip:203.0.113.9", "user:42", "route:/items/{id}". Every key starts with a
 // namespace of its own, so that the user "203.0.113.9" and the address 203.0.113.9 never share a limit. [Join] makes one
-// key of several, and [FirstOf] takes the first that is there:
+// key of several, and [Or] takes the first that is there:
 //
 //	keyfuncs.Join(keyfuncs.RemoteIP, keyfuncs.Route)            // each address on each route
-//	keyfuncs.FirstOf(keyfuncs.User(userID), keyfuncs.RemoteIP)  // the user, else the address
+//	keyfuncs.Or(keyfuncs.User(userID), keyfuncs.RemoteIP)  // the user, else the address
 //
 // # Your setup, and the function for it
 //
@@ -25,7 +25,7 @@
 //	  (RFC 7239)
 //	a framework that is told of its proxies     ClientIP() of packages gin and echo
 //	IPv4 clients through a NAT64 translator     IP(NAT64())
-//	users who have signed in                    FirstOf(User(userID), RemoteIP)
+//	users who have signed in                    Or(User(userID), RemoteIP)
 //	clients with an API key                     guard.Layers with Header("X-API-Key"), see below
 //	clients with a bearer token                 guard.Layers with Bearer()
 //	a tenant of the path                        PathValue("tenant")
@@ -66,7 +66,7 @@
 // Clients choose some keys themselves: a header or a token that is not verified, a path
 // value, a host. A limit by such a key alone protects the thing that it names. It does
 // not protect the server from a client that makes up new ones, all of which the store
-// keeps. FirstOf(Header("X-API-Key"), RemoteIP) does not, either: with another header for each
+// keeps. Or(Header("X-API-Key"), RemoteIP) does not, either: with another header for each
 // request, the address never counts. Put a limit by address around it: Layers, in package
 // guard, does that for the middleware of every framework.
 //

@@ -76,13 +76,13 @@ func ExampleForwarded() {
 	// Output: ip:2001:db8::/64
 }
 
-func ExampleFirstOf() {
+func ExampleOr() {
 	type userKey struct{}
 	userID := func(r *http.Request) string {
 		id, _ := r.Context().Value(userKey{}).(string) // put there by the authentication
 		return id
 	}
-	by := keyfuncs.FirstOf(keyfuncs.User(userID), keyfuncs.RemoteIP)
+	by := keyfuncs.Or(keyfuncs.User(userID), keyfuncs.RemoteIP)
 
 	r := httptest.NewRequest(http.MethodGet, "/", nil)
 	r.RemoteAddr = "203.0.113.9:4711"

@@ -15,7 +15,7 @@ import (
 //
 // A part that is missing ([ErrNoKey], or an empty key) is replaced by
 // [Anonymous], so a Join of several never returns ErrNoKey, and that of one function does if it
-// has no key. Behind a proxy, Anonymous is the proxy, for all clients alike: use [FirstOf] there
+// has no key. Behind a proxy, Anonymous is the proxy, for all clients alike: use [Or] there
 // to name another key in its place. Any other error is returned, wrapped.
 //
 // Different lists of parts give different keys: in each part, also in an only one, '|' and '\' are escaped by '\'. The
@@ -46,18 +46,18 @@ func Join(funcs ...Func) Func {
 	}
 }
 
-// FirstOf takes the first key that the request has: FirstOf(User(id), RemoteIP)
+// Or takes the first key that the request has: Or(User(id), RemoteIP)
 // is the user if there is one, else the address.
 //
-// If a function returns [ErrNoKey] or an empty key, FirstOf tries the next. If all do,
+// If a function returns [ErrNoKey] or an empty key, Or tries the next. If all do,
 // it returns ErrNoKey. Any other error ends the search and is returned, wrapped.
-// FirstOf panics without a function and on a nil one.
+// Or panics without a function and on a nil one.
 //
 // Do not put a key before the address that the client can make up, such as a [Header] that nothing
 // has verified: the client makes up another one for each request, and the address never
 // counts. Layers, in package guard, limits both.
-func FirstOf(funcs ...Func) Func {
-	funcs = checked("FirstOf", funcs)
+func Or(funcs ...Func) Func {
+	funcs = checked("Or", funcs)
 	if len(funcs) == 1 {
 		return funcs[0]
 	}

@@ -135,7 +135,7 @@ func TestAMissingPartIsThePeerInANamespaceOfItsOwn(t *testing.T) {
 		{"two missing parts", keyfuncs.Join(keyfuncs.Header("A"), keyfuncs.Cookie("a")), "203.0.113.9:1", "anonymous:203.0.113.9|anonymous:203.0.113.9"},
 		{"an empty key", keyfuncs.Join(constant("", nil), keyfuncs.Method), "203.0.113.9:1", "anonymous:203.0.113.9|method:GET"},
 		{"a wrapped ErrNoKey", keyfuncs.Join(constant("x", fmt.Errorf("no tenant: %w", keyfuncs.ErrNoKey)), keyfuncs.Method), "203.0.113.9:1", "anonymous:203.0.113.9|method:GET"},
-		{"a FirstOf that found nothing", keyfuncs.Join(keyfuncs.FirstOf(nobody, nobody), keyfuncs.Method), "203.0.113.9:1", "anonymous:203.0.113.9|method:GET"},
+		{"an Or that found nothing", keyfuncs.Join(keyfuncs.Or(nobody, nobody), keyfuncs.Method), "203.0.113.9:1", "anonymous:203.0.113.9|method:GET"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			// The fallback believes no header either.
@@ -144,7 +144,7 @@ func TestAMissingPartIsThePeerInANamespaceOfItsOwn(t *testing.T) {
 	}
 }
 
-// So that a FirstOf around it goes on, and a ban leaves the request alone, as with the function itself.
+// So that an Or around it goes on, and a ban leaves the request alone, as with the function itself.
 func TestAJoinOfOneFunctionThatHasNoKeyHasNone(t *testing.T) {
 	for _, f := range []keyfuncs.Func{keyfuncs.Header("A"), constant("", nil), constant("x", fmt.Errorf("no tenant: %w", keyfuncs.ErrNoKey))} {
 		if got, err := keyfuncs.Join(f)(request("203.0.113.9:1")); !errors.Is(err, keyfuncs.ErrNoKey) || got != "" {
@@ -153,16 +153,16 @@ func TestAJoinOfOneFunctionThatHasNoKeyHasNone(t *testing.T) {
 	}
 }
 
-func TestFirstOf(t *testing.T) {
+func TestOr(t *testing.T) {
 	none := constant("", keyfuncs.ErrNoKey)
 	broken := errors.New("session store is down")
 	r := request("203.0.113.9:1")
-	expectKey(t, keyfuncs.FirstOf(constant("a", nil), constant("b", nil)), r, "a")
-	expectKey(t, keyfuncs.FirstOf(none, constant("", nil), constant("b", nil), constant("", broken)), r, "b")
-	expectKey(t, keyfuncs.FirstOf(keyfuncs.Join(none), constant("b", nil)), r, "b")
-	expectKey(t, keyfuncs.FirstOf(keyfuncs.Join(none, keyfuncs.Method), constant("b", nil)), r, "anonymous:203.0.113.9|method:GET")
-	expectKey(t, keyfuncs.FirstOf(constant("a", nil)), r, "a")
-	if got, err := keyfuncs.FirstOf(none, none)(r); !errors.Is(err, keyfuncs.ErrNoKey) || got != "" {
+	expectKey(t, keyfuncs.Or(constant("a", nil), constant("b", nil)), r, "a")
+	expectKey(t, keyfuncs.Or(none, constant("", nil), constant("b", nil), constant("", broken)), r, "b")
+	expectKey(t, keyfuncs.Or(keyfuncs.Join(none), constant("b", nil)), r, "b")
+	expectKey(t, keyfuncs.Or(keyfuncs.Join(none, keyfuncs.Method), constant("b", nil)), r, "anonymous:203.0.113.9|method:GET")
+	expectKey(t, keyfuncs.Or(constant("a", nil)), r, "a")
+	if got, err := keyfuncs.Or(none, none)(r); !errors.Is(err, keyfuncs.ErrNoKey) || got != "" {
 		t.Errorf("key %q, error %v, want ErrNoKey", got, err)
 	}
 }
@@ -172,7 +172,7 @@ func TestAnotherErrorStopsAndIsWrapped(t *testing.T) {
 	r := request("203.0.113.9:1")
 	for name, f := range map[string]keyfuncs.Func{
 		"keyfuncs: part 2 of 3: session store is down":   keyfuncs.Join(keyfuncs.RemoteIP, constant("x", broken), keyfuncs.Route),
-		"keyfuncs: choice 2 of 3: session store is down": keyfuncs.FirstOf(constant("", keyfuncs.ErrNoKey), constant("x", broken), keyfuncs.Route),
+		"keyfuncs: choice 2 of 3: session store is down": keyfuncs.Or(constant("", keyfuncs.ErrNoKey), constant("x", broken), keyfuncs.Route),
 	} {
 		got, err := f(r)
 		if !errors.Is(err, broken) || err.Error() != name || got != "" {
@@ -181,11 +181,11 @@ func TestAnotherErrorStopsAndIsWrapped(t *testing.T) {
 	}
 }
 
-func TestMisuseOfJoinAndFirstOfPanicsAtStartUp(t *testing.T) {
+func TestMisuseOfJoinAndOrPanicsAtStartUp(t *testing.T) {
 	expectPanic(t, func() { keyfuncs.Join() }, "Join", "no function")
-	expectPanic(t, func() { keyfuncs.FirstOf() }, "FirstOf", "no function")
+	expectPanic(t, func() { keyfuncs.Or() }, "Or", "no function")
 	expectPanic(t, func() { keyfuncs.Join(keyfuncs.RemoteIP, nil) }, "Join", "function 2 of 2 is nil")
-	expectPanic(t, func() { keyfuncs.FirstOf(nil) }, "FirstOf", "function 1 of 1 is nil")
+	expectPanic(t, func() { keyfuncs.Or(nil) }, "Or", "function 1 of 1 is nil")
 }
 
 func TestJoinKeepsItsFunctions(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 // It returns [ErrNoKey] when the request has no key of its kind. Any other error
 // means that the key could not be found out, and the request is not to be
 // served. An empty key without an error counts as ErrNoKey in [Join] and
-// [FirstOf].
+// [Or].
 //
 // The functions of this package are safe for concurrent use, and a Func of your
 // own must be, too. Let it start its key with a namespace that is not one of

@@ -23,9 +23,9 @@ import (
 //	path id                          PathValue("id")
 //	host, method, route, global      Host, Method, Route, Global
 //	user                             named("user")
-//	user or ip                       FirstOf(user, RemoteIP)
+//	user or ip                       Or(user, RemoteIP)
 //	ip and route                     Join(RemoteIP, Route)
-//	(user or ip) and route           Join(FirstOf(user, RemoteIP), Route)
+//	(user or ip) and route           Join(Or(user, RemoteIP), Route)
 //
 // Several prefixes stand behind each other, with white space between them. If both "and" and "or" occur, parentheses have
 // to group them. There are no options of hashes: give a name to a function that has one.
@@ -127,7 +127,7 @@ func (p *parser) several() (Func, error) {
 	case by == "and":
 		return Join(funcs...), nil
 	}
-	return FirstOf(funcs...), nil
+	return Or(funcs...), nil
 }
 
 // one reads a key, or several in parentheses.
@@ -160,7 +160,7 @@ func (p *parser) one() (Func, error) {
 	}
 	if p.named != nil {
 		if f := p.named(word); f != nil {
-			return FirstOf(f), nil
+			return Or(f), nil
 		}
 	}
 	return nil, fmt.Errorf("%q is no key that is known here: want ip, header, bearer, cookie, path, host, method, route, global,"+

@@ -71,11 +71,11 @@ func TestParseIsWhatItStandsFor(t *testing.T) {
 		"global":                                keyfuncs.Global,
 		"user":                                  user,
 		"((user))":                              user,
-		"user or ip":                            keyfuncs.FirstOf(user, keyfuncs.RemoteIP),
-		"user or bearer or ip trusted 10.0.0.0/8": keyfuncs.FirstOf(user, keyfuncs.Bearer(), keyfuncs.IP(keyfuncs.TrustedProxies("10.0.0.0/8"))),
+		"user or ip":                            keyfuncs.Or(user, keyfuncs.RemoteIP),
+		"user or bearer or ip trusted 10.0.0.0/8": keyfuncs.Or(user, keyfuncs.Bearer(), keyfuncs.IP(keyfuncs.TrustedProxies("10.0.0.0/8"))),
 		"ip and route and method":                 keyfuncs.Join(keyfuncs.RemoteIP, keyfuncs.Route, keyfuncs.Method),
-		"(user or ip hops 1) and route":           keyfuncs.Join(keyfuncs.FirstOf(user, keyfuncs.IP(keyfuncs.TrustedHops(1))), keyfuncs.Route),
-		"user or(ip and route)":                   keyfuncs.FirstOf(user, keyfuncs.Join(keyfuncs.RemoteIP, keyfuncs.Route)),
+		"(user or ip hops 1) and route":           keyfuncs.Join(keyfuncs.Or(user, keyfuncs.IP(keyfuncs.TrustedHops(1))), keyfuncs.Route),
+		"user or(ip and route)":                   keyfuncs.Or(user, keyfuncs.Join(keyfuncs.RemoteIP, keyfuncs.Route)),
 	} {
 		got, err := keyfuncs.Parse(text, named)
 		if err != nil {

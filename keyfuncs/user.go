@@ -20,7 +20,7 @@ import (
 // one user are two users, so return a unique identifier, such as a number. User panics if id is nil.
 //
 // In a [Join], a request without a user is limited by the TCP peer. Behind a
-// proxy, that is the proxy: say FirstOf(User(id), IP(TrustedProxies(…))) there.
+// proxy, that is the proxy: say Or(User(id), IP(TrustedProxies(…))) there.
 func User[ID any](id func(*http.Request) ID) Func {
 	if id == nil {
 		panic("keyfuncs: User: the function is nil")

@@ -261,7 +261,7 @@ func testTrustedIsNeverBanned(t *testing.T, s *suite) {
 		var log bytes.Buffer
 		options := f.options()
 		options.Logger = slog.New(slog.NewTextHandler(&log, nil))
-		user := keyfuncs.FirstOf(keyfuncs.Header("X-User"), keyfuncs.Global)
+		user := keyfuncs.Or(keyfuncs.Header("X-User"), keyfuncs.Global)
 		spraying, guessing := brute(), core.Ban{Strikes: core.SlidingLog(3, time.Minute), First: time.Minute}.Named("guessing")
 		h := f.serve(site{around: []middleware{f.new(f.limiter, options,
 			guard.Policy{Ban: guard.BanPolicy{Ban: spraying, Strike: unauthorized, Forgive: succeeded}, By: keyfuncs.Join(trusting, keyfuncs.Route)},

@@ -146,7 +146,7 @@ func testPathValueOfTheProgram(t *testing.T, s *suite) {
 		"alone":           {byItem, "item:%s", "anonymous:203.0.113.9"},
 		"joined":          {guard.PolicyFor(ten(), byItem).By, "item:%s", "anonymous:203.0.113.9"},
 		"behind another":  {keyfuncs.Join(keyfuncs.Method, byItem), "method:GET|item:%s", "method:GET|anonymous:203.0.113.9"},
-		"instead":         {keyfuncs.FirstOf(keyfuncs.Header("X-Api-Key"), byItem, keyfuncs.RemoteIP), "item:%s", "ip:203.0.113.9"},
+		"instead":         {keyfuncs.Or(keyfuncs.Header("X-Api-Key"), byItem, keyfuncs.RemoteIP), "item:%s", "ip:203.0.113.9"},
 		"by user":         {keyfuncs.User(item), "user:%s", "anonymous:203.0.113.9"},
 		"by user's value": {keyfuncs.User(func(r *http.Request) any { return r.PathValue("id") }), "user:%s", "anonymous:203.0.113.9"},
 		"in layers":       {guard.Layers(guard.Policy{Limit: ten()}, guard.PolicyFor(one(), byItem))[1].By, "item:%s", "ip:203.0.113.9"},

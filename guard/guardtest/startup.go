@@ -62,7 +62,7 @@ func testMistakes(t *testing.T, s *suite) {
 		expectPanic(t, func() { s.meters["leaky"](l, 1, core.PerSecond(1), nil) }, "keyfuncs: ", "nil")
 		for name, build := range map[string]func(){
 			"Join: function 1 of 1":    func() { keyfuncs.Join(nil) },
-			"FirstOf: function 2 of 2": func() { keyfuncs.FirstOf(keyfuncs.RemoteIP, nil) },
+			"FirstOf: function 2 of 2": func() { keyfuncs.Or(keyfuncs.RemoteIP, nil) },
 			"Join: no function":        func() { keyfuncs.Join() },
 		} {
 			expectPanic(t, build, "keyfuncs: ", name)

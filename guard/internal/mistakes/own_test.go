@@ -38,8 +38,8 @@ func TestKeysThatNameNothingButAProxyAreNeverBanned(t *testing.T) {
 		{keyfuncs.Join(trusting, user), "198.51.100.1:1", "alice", false},
 		{keyfuncs.Join(trusting, user), "198.51.100.1:1", "a|ip:198.51.100.1", false},
 		{keyfuncs.Join(keyfuncs.RemoteIP, user), "10.0.0.1:1", "ip:10.0.0.1", false},
-		{keyfuncs.FirstOf(user, trusting), "198.51.100.1:1", "", true},
-		{keyfuncs.FirstOf(user, trusting), "198.51.100.1:1", "alice", false},
+		{keyfuncs.Or(user, trusting), "198.51.100.1:1", "", true},
+		{keyfuncs.Or(user, trusting), "198.51.100.1:1", "alice", false},
 		{keyfuncs.Route, "10.0.0.1:1", "", false},
 	} {
 		var log bytes.Buffer
