@@ -242,11 +242,11 @@ func (rc *requestContext) write(h http.Header, room *[2]string) {
 		case g.lone != nil:
 			g.lone.WriteLone(h, &o.Decision, room)
 		default:
-			g.writer.Write(h, []headers.Policy{o.described()})
+			g.writer.Write(h, []headers.Outcome{o.described()})
 		}
 		return
 	}
-	if policies := reported(rc.outcomes, make([]headers.Policy, 0, len(rc.outcomes))); len(policies) > 0 {
+	if policies := reported(rc.outcomes, make([]headers.Outcome, 0, len(rc.outcomes))); len(policies) > 0 {
 		g.writer.Write(h, policies)
 	}
 }

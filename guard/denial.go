@@ -195,7 +195,7 @@ func (d *Denial) retryAfter() (seconds int64, ok bool) {
 	if d.RetryAfter <= 0 {
 		return 0, false
 	}
-	return headers.RetryAfter([]headers.Policy{{Decision: core.Decision{RetryAfter: d.RetryAfter}}})
+	return headers.RetryAfter([]headers.Outcome{{Decision: core.Decision{RetryAfter: d.RetryAfter}}})
 }
 
 // writeHeader sets the fields of every denial, and removes those by which outer code describes

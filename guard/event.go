@@ -116,7 +116,7 @@ func anyDenied(outcomes []Outcome) bool {
 
 // reported appends the outcomes that the client is told of. It is told of none
 // that this process has decided by itself.
-func reported(outcomes []Outcome, into []headers.Policy) []headers.Policy {
+func reported(outcomes []Outcome, into []headers.Outcome) []headers.Outcome {
 	for i := range outcomes {
 		if o := &outcomes[i]; !o.Shadow && !o.Decision.Degraded && !o.isBan() && Counts(outcomes, i) {
 			into = append(into, o.described())
@@ -126,8 +126,8 @@ func reported(outcomes []Outcome, into []headers.Policy) []headers.Policy {
 }
 
 // described returns the outcome as headers describe it.
-func (o *Outcome) described() headers.Policy {
-	return headers.Policy{Name: o.Policy, Unit: o.Unit, Decision: o.Decision, Key: o.Key}
+func (o *Outcome) described() headers.Outcome {
+	return headers.Outcome{Name: o.Policy, Unit: o.Unit, Decision: o.Decision, Key: o.Key}
 }
 
 // delay returns how long an admitted request has to be held back.

@@ -104,7 +104,7 @@ var hookSetups = map[string]hookSetup{
 // panickingWriter is a dialect of the limits' fields, which panics where a request is answered.
 type panickingWriter struct{}
 
-func (panickingWriter) Write(h http.Header, _ []headers.Policy) {
+func (panickingWriter) Write(h http.Header, _ []headers.Outcome) {
 	if h.Get("Answer") != "" {
 		panics()
 	}

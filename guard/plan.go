@@ -104,11 +104,11 @@ func (g *generation) inherit(old *generation) {
 
 // described returns the policies as a client is told of them that meets this middleware
 // alone, and all of its policies.
-func (g *generation) described() []headers.Policy {
-	var described []headers.Policy
+func (g *generation) described() []headers.Outcome {
+	var described []headers.Outcome
 	for i := range g.policies {
 		if p := &g.policies[i]; !p.Shadow && !p.bans() && p.Limit != core.Unlimited {
-			described = append(described, headers.Policy{Name: g.names[i], Unit: p.unitOf(p.kind), Decision: core.Decision{Limit: p.Limit}})
+			described = append(described, headers.Outcome{Name: g.names[i], Unit: p.unitOf(p.kind), Decision: core.Decision{Limit: p.Limit}})
 		}
 	}
 	return described

@@ -29,7 +29,7 @@ func checkPolicies(policies []Policy) error {
 		if err := cmp.Or(p.Queue.check(p.Limit, p.kind), p.Settle.check(p.Limit, p.kind)); err != nil {
 			return fmt.Errorf("policy %d: %w", i, err)
 		}
-		if err := (&headers.Policy{Unit: p.Unit}).Validate(); err != nil {
+		if err := (&headers.Outcome{Unit: p.Unit}).Validate(); err != nil {
 			return fmt.Errorf("policy %d: %w", i, err)
 		}
 		limited := p.hasLimit()

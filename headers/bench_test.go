@@ -12,7 +12,7 @@ func BenchmarkWrite(b *testing.B) {
 	for _, c := range []struct {
 		name     string
 		w        headers.Writer
-		policies []headers.Policy
+		policies []headers.Outcome
 	}{
 		{"Draft/one", headers.Draft, policies(first)},
 		{"Draft/three", headers.Draft, policies(first, opened, closing)},

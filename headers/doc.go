@@ -26,7 +26,7 @@
 // # A dialect of your own
 //
 // Implement [Writer]: one method that sets fields for a list of policies. It may use [RetryAfter] to agree with the field
-// of that name, and [Policy.Validate] to skip policies that no field can carry. The middleware calls it about every
+// of that name, and [Outcome.Validate] to skip policies that no field can carry. The middleware calls it about every
 // response that a limit has decided.
 //
 // # Numbers
@@ -38,7 +38,7 @@
 // RateLimit-Policy gives the rate of a limit as q units in w whole seconds: ten per
 // 100ms is q=100;w=1, and five per 1.5s is q=10;w=3. The rate is scaled, but never
 // rounded to another one. If no whole number of seconds fits, w is left out and q is the
-// capacity. The parameter qu names the units unless they are requests: see [Policy]. The
+// capacity. The parameter qu names the units unless they are requests: see [Outcome]. The
 // vendor parameter weir-burst gives the capacity where it differs from q.
 //
 // # Several limiters

@@ -37,7 +37,7 @@ import (
 // is denied, a policy that would have let it pass has no t if that would be longer, nor if no
 // wait can help: then there is no Retry-After, and a t would tell the client to come back.
 //
-// A policy is left out if no field can carry its Name or Unit: see [Policy.Validate].
+// A policy is left out if no field can carry its Name or Unit: see [Outcome.Validate].
 var Draft Writer = draft11{}
 
 type draft11 struct{ partitions *partitions }
@@ -52,7 +52,7 @@ const (
 	burst = "weir-burst"
 )
 
-func (w draft11) Write(h http.Header, policies []Policy) {
+func (w draft11) Write(h http.Header, policies []Outcome) {
 	if len(policies) == 0 {
 		return
 	}
@@ -67,7 +67,7 @@ func (w draft11) Write(h http.Header, policies []Policy) {
 }
 
 // write sets both fields. The caller knows RateLimit-Policy.
-func (w draft11) write(h http.Header, policies []Policy, quotas string) {
+func (w draft11) write(h http.Header, policies []Outcome, quotas string) {
 	var space [256]byte
 	limits := space[:0]
 	retryAfter, _ := RetryAfter(policies) // 0 if no wait can help
@@ -99,7 +99,7 @@ func setBoth(h http.Header, room *[2]string, limits, quotas string) {
 }
 
 // appendQuota appends the description of a policy, as a member of a List.
-func (w draft11) appendQuota(b []byte, p *Policy) []byte {
+func (w draft11) appendQuota(b []byte, p *Outcome) []byte {
 	limit := p.Decision.Limit
 	q, window := quota(limit)
 	b = appendString(b, p.Name)
@@ -148,7 +148,7 @@ func appendBurst(b []byte, limit core.Limit, q int64) []byte {
 
 // Prepare works out RateLimit-Policy once for responses about these policies. Package
 // internal/dialect calls it.
-func (w draft11) Prepare(policies []Policy) Writer {
+func (w draft11) Prepare(policies []Outcome) Writer {
 	if w.partitions != nil {
 		return w
 	}
@@ -166,11 +166,11 @@ func (w draft11) Prepare(policies []Policy) Writer {
 type preparedDraft11 struct {
 	draft11
 
-	policies []Policy
+	policies []Outcome
 	quotas   string // of these policies
 }
 
-func (w *preparedDraft11) Write(h http.Header, policies []Policy) {
+func (w *preparedDraft11) Write(h http.Header, policies []Outcome) {
 	if !slices.EqualFunc(w.policies, policies, describedAlike) {
 		w.draft11.Write(h, policies)
 		return
@@ -180,7 +180,7 @@ func (w *preparedDraft11) Write(h http.Header, policies []Policy) {
 	}
 }
 
-func describedAlike(a, b Policy) bool {
+func describedAlike(a, b Outcome) bool {
 	return a.Name == b.Name && a.Unit == b.Unit && a.Decision.Limit == b.Decision.Limit
 }
 
@@ -195,7 +195,7 @@ type loneDraft11 struct {
 // WriteLone writes the decision of the policy. The values of the fields take the given room. Package internal/dialect calls it.
 func (w *loneDraft11) WriteLone(h http.Header, d *core.Decision, room *[2]string) {
 	if described := &w.policies[0]; d.Limit != described.Decision.Limit {
-		w.Write(h, []Policy{{Name: described.Name, Unit: described.Unit, Decision: *d}})
+		w.Write(h, []Outcome{{Name: described.Name, Unit: described.Unit, Decision: *d}})
 		return
 	}
 	var space [128]byte

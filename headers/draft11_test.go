@@ -17,7 +17,7 @@ import (
 )
 
 func TestDraft11Bytes(t *testing.T) {
-	named := func(name string, d core.Decision) headers.Policy { return headers.Policy{Name: name, Decision: d} }
+	named := func(name string, d core.Decision) headers.Outcome { return headers.Outcome{Name: name, Decision: d} }
 	checkGolden(t, headers.Draft, []golden{
 		{"no policies", nil, fields{}},
 		{"nothing used", policies(fresh), fields{
@@ -68,23 +68,23 @@ func TestDraft11Bytes(t *testing.T) {
 			"RateLimit-Policy": `"a";q=1;w=1;weir-burst=10`,
 			"RateLimit":        `"a";r=0;t=0`,
 		}},
-		{"name with quote and backslash", []headers.Policy{named(`we"ird\x`, first)}, fields{
+		{"name with quote and backslash", []headers.Outcome{named(`we"ird\x`, first)}, fields{
 			"RateLimit-Policy": `"we\"ird\\x";q=1;w=1;weir-burst=10`,
 			"RateLimit":        `"we\"ird\\x";r=9;t=9`,
 		}},
-		{"name that no field can carry", []headers.Policy{named("naïve", first), named("line\r\nSet-Cookie: a=b", first), named("b", opened), named("del\x7f", first)}, fields{
+		{"name that no field can carry", []headers.Outcome{named("naïve", first), named("line\r\nSet-Cookie: a=b", first), named("b", opened), named("del\x7f", first)}, fields{
 			"RateLimit-Policy": `"b";q=100;w=60`,
 			"RateLimit":        `"b";r=99;t=60`,
 		}},
-		{"units", []headers.Policy{{Name: "a", Unit: "content-bytes", Decision: first}, {Name: "b", Unit: `"to\kens"`, Decision: opened}, {Name: "c", Decision: opened}}, fields{
+		{"units", []headers.Outcome{{Name: "a", Unit: "content-bytes", Decision: first}, {Name: "b", Unit: `"to\kens"`, Decision: opened}, {Name: "c", Decision: opened}}, fields{
 			"RateLimit-Policy": `"a";q=1;qu="content-bytes";w=1;weir-burst=10, "b";q=100;qu="\"to\\kens\"";w=60, "c";q=100;w=60`,
 			"RateLimit":        `"a";r=9;t=9, "b";r=99;t=60, "c";r=99;t=60`,
 		}},
-		{"a unit without a window", []headers.Policy{{Name: "a", Unit: "concurrent-requests", Decision: core.Decision{Allowed: true, Limit: endless, Remaining: 1}}}, fields{
+		{"a unit without a window", []headers.Outcome{{Name: "a", Unit: "concurrent-requests", Decision: core.Decision{Allowed: true, Limit: endless, Remaining: 1}}}, fields{
 			"RateLimit-Policy": `"a";q=5;qu="concurrent-requests"`,
 			"RateLimit":        `"a";r=1;t=3153600000`,
 		}},
-		{"places, some left", []headers.Policy{{Name: "a", Unit: "concurrent-requests", Decision: places(true, 3)}, named("b", opened)}, fields{
+		{"places, some left", []headers.Outcome{{Name: "a", Unit: "concurrent-requests", Decision: places(true, 3)}, named("b", opened)}, fields{
 			"RateLimit-Policy": `"a";q=20;qu="concurrent-requests", "b";q=100;w=60`,
 			"RateLimit":        `"a";r=3, "b";r=99;t=60`,
 		}},
@@ -92,11 +92,11 @@ func TestDraft11Bytes(t *testing.T) {
 			"RateLimit-Policy": `"a";q=20`,
 			"RateLimit":        `"a";r=0`,
 		}},
-		{"unit that no field can carry", []headers.Policy{{Name: "a", Unit: "Bäume", Decision: first}, named("b", opened)}, fields{
+		{"unit that no field can carry", []headers.Outcome{{Name: "a", Unit: "Bäume", Decision: first}, named("b", opened)}, fields{
 			"RateLimit-Policy": `"b";q=100;w=60`,
 			"RateLimit":        `"b";r=99;t=60`,
 		}},
-		{"only names that no field can carry", []headers.Policy{named("\t", first)}, fields{}},
+		{"only names that no field can carry", []headers.Outcome{named("\t", first)}, fields{}},
 		{"the zero Decision", policies(core.Decision{}), fields{
 			"RateLimit-Policy": `"a";q=0`,
 			"RateLimit":        `"a";r=0;t=1`,
@@ -106,13 +106,13 @@ func TestDraft11Bytes(t *testing.T) {
 
 func TestValidateTellsWhatNoFieldCanCarry(t *testing.T) {
 	for _, c := range []struct {
-		policy headers.Policy
+		policy headers.Outcome
 		want   string
 	}{
-		{headers.Policy{}, ""},
-		{headers.Policy{Name: `we"ird\x`, Unit: "a few tokens"}, ""},
-		{headers.Policy{Name: "naïve"}, `headers: the name "naïve" is not printable ASCII`},
-		{headers.Policy{Name: "a", Unit: "a\nb"}, `headers: the unit "a\nb" is not printable ASCII`},
+		{headers.Outcome{}, ""},
+		{headers.Outcome{Name: `we"ird\x`, Unit: "a few tokens"}, ""},
+		{headers.Outcome{Name: "naïve"}, `headers: the name "naïve" is not printable ASCII`},
+		{headers.Outcome{Name: "a", Unit: "a\nb"}, `headers: the unit "a\nb" is not printable ASCII`},
 	} {
 		got := ""
 		if err := c.policy.Validate(); err != nil {

@@ -32,7 +32,7 @@ const (
 	draft6Reset     = "Ratelimit-Reset"
 )
 
-func (draft6) Write(h http.Header, policies []Policy) {
+func (draft6) Write(h http.Header, policies []Outcome) {
 	tight := tightest(policies)
 	if tight == nil {
 		return
@@ -58,7 +58,7 @@ func (draft6) Write(h http.Header, policies []Policy) {
 
 // isQuotaTaken reports whether the list has q, the quota of policies[i], from another policy:
 // the tightest one, or one that comes before.
-func isQuotaTaken(q int64, i int, policies []Policy, tight *Policy) bool {
+func isQuotaTaken(q int64, i int, policies []Outcome, tight *Outcome) bool {
 	if &policies[i] == tight {
 		return false
 	}

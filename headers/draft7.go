@@ -22,7 +22,7 @@ type draft7 struct{}
 // Dialect tells package internal/dialect how the fields are merged.
 func (draft7) Dialect() string { return "draft 7" }
 
-func (draft7) Write(h http.Header, policies []Policy) {
+func (draft7) Write(h http.Header, policies []Outcome) {
 	tight := tightest(policies)
 	if tight == nil {
 		return

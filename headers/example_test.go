@@ -11,7 +11,7 @@ import (
 )
 
 func Example() {
-	decided := []headers.Policy{
+	decided := []headers.Outcome{
 		{Name: "burst", Decision: core.Decision{
 			Allowed:    true,
 			Limit:      core.Leaky(10, core.PerSecond(1)),
@@ -41,7 +41,7 @@ func ExampleJoin() {
 	w := headers.Join(headers.Draft, headers.Legacy, headers.RateLimitedFor)
 
 	h := http.Header{}
-	w.Write(h, []headers.Policy{{Name: "burst", Decision: core.Decision{
+	w.Write(h, []headers.Outcome{{Name: "burst", Decision: core.Decision{
 		Limit:      core.Leaky(10, core.PerSecond(1)),
 		RetryAfter: 779 * time.Millisecond,
 		NextAfter:  779 * time.Millisecond,
@@ -67,7 +67,7 @@ func ExampleNames() {
 func ExampleDraftPartitioned() {
 	secret := []byte("0123456789abcdef") // yours is random, and the same on every server
 	h := http.Header{}
-	headers.DraftPartitioned(secret).Write(h, []headers.Policy{{
+	headers.DraftPartitioned(secret).Write(h, []headers.Outcome{{
 		Name: "burst",
 		Key:  "user:42",
 		Decision: core.Decision{
@@ -86,7 +86,7 @@ func ExampleDraftPartitioned() {
 }
 
 func ExampleRetryAfter() {
-	denied := []headers.Policy{{Name: "burst", Decision: core.Decision{
+	denied := []headers.Outcome{{Name: "burst", Decision: core.Decision{
 		Limit:      core.Leaky(10, core.PerSecond(1)),
 		RetryAfter: 400 * time.Millisecond,
 	}}}

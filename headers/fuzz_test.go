@@ -20,7 +20,7 @@ func FuzzDraft11(f *testing.F) {
 	seed(f)
 	f.Fuzz(func(t *testing.T, name string, capacity, events int, period int64, allowed bool, remaining int, retry, next int64) {
 		d := decision(capacity, events, period, allowed, remaining, retry, next)
-		list := []headers.Policy{{Name: name, Unit: name, Decision: d, Key: name}, {Name: "other", Decision: first}}
+		list := []headers.Outcome{{Name: name, Unit: name, Decision: d, Key: name}, {Name: "other", Decision: first}}
 		h := http.Header{}
 		headers.Draft.Write(h, list)
 
@@ -83,7 +83,7 @@ func FuzzOlderDialects(f *testing.F) {
 	seed(f)
 	f.Fuzz(func(t *testing.T, name string, capacity, events int, period int64, allowed bool, remaining int, retry, next int64) {
 		d := decision(capacity, events, period, allowed, remaining, retry, next)
-		list := []headers.Policy{{Name: "first", Decision: first}, {Name: name, Decision: d}, {Name: "last", Decision: closed}}
+		list := []headers.Outcome{{Name: "first", Decision: first}, {Name: name, Decision: d}, {Name: "last", Decision: closed}}
 		h := http.Header{}
 		headers.Join(headers.Draft7, headers.Draft6).Write(h, list)
 
@@ -186,7 +186,7 @@ func checkLimit(t *testing.T, item httpsfv.Item, d core.Decision) {
 	}
 	window, ok := parameter(item, "t")
 	if !d.Allowed {
-		retryAfter, cured := headers.RetryAfter([]headers.Policy{{Decision: d}})
+		retryAfter, cured := headers.RetryAfter([]headers.Outcome{{Decision: d}})
 		if ok != cured || window != retryAfter {
 			t.Errorf("t is %d, %t; Retry-After %d, %t", window, ok, retryAfter, cured)
 		}

@@ -35,7 +35,7 @@ type joined struct{ writers []Writer } // none of which is joined
 // slice.
 func (j *joined) JoinedWriters() []Writer { return j.writers }
 
-func (j *joined) Write(h http.Header, policies []Policy) {
+func (j *joined) Write(h http.Header, policies []Outcome) {
 	for _, w := range j.writers {
 		w.Write(h, policies)
 	}

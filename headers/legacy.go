@@ -55,7 +55,7 @@ type legacy struct {
 // Dialect tells package internal/dialect how the fields are merged.
 func (legacy) Dialect() string { return "legacy" }
 
-func (l legacy) Write(h http.Header, policies []Policy) {
+func (l legacy) Write(h http.Header, policies []Outcome) {
 	tight := tightest(policies)
 	if tight == nil {
 		return

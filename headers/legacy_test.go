@@ -71,7 +71,7 @@ func TestGitHubBytes(t *testing.T) {
 			"x-ratelimit-used":      "1",
 			"x-ratelimit-resource":  "a",
 		}},
-		{"name that no field can carry", []headers.Policy{{Name: "a\nb", Decision: opened}}, fields{
+		{"name that no field can carry", []headers.Outcome{{Name: "a\nb", Decision: opened}}, fields{
 			"x-ratelimit-limit":     "100",
 			"x-ratelimit-remaining": "99",
 			"x-ratelimit-reset":     "946684860",

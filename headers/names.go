@@ -22,7 +22,7 @@ func Names(w Writer) []string {
 		panic("headers: Names: the writer is nil")
 	}
 	h := http.Header{"Retry-After": {"1"}}
-	w.Write(h, []Policy{{Name: "example", Decision: core.Decision{
+	w.Write(h, []Outcome{{Name: "example", Decision: core.Decision{
 		Limit:      core.FixedWindow(1, time.Second),
 		RetryAfter: time.Second,
 		NextAfter:  time.Second,

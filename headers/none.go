@@ -7,4 +7,4 @@ var None Writer = none{}
 
 type none struct{}
 
-func (none) Write(http.Header, []Policy) {}
+func (none) Write(http.Header, []Outcome) {}

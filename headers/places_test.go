@@ -38,7 +38,7 @@ func TestNoResetIsToldOfPlaces(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		writer headers.Writer
-		list   []headers.Policy
+		list   []headers.Outcome
 		want   map[string]string
 	}{
 		{

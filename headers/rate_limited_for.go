@@ -19,7 +19,7 @@ var RateLimitedFor Writer = rateLimitedFor{}
 
 type rateLimitedFor struct{}
 
-func (rateLimitedFor) Write(h http.Header, policies []Policy) {
+func (rateLimitedFor) Write(h http.Header, policies []Outcome) {
 	if len(policies) == 0 {
 		return
 	}

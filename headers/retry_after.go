@@ -12,7 +12,7 @@ import (
 //
 // It returns false if no policy denied the request, or if no wait can help ([core.Never]).
 // The response must have no Retry-After then.
-func RetryAfter(policies []Policy) (seconds int64, ok bool) {
+func RetryAfter(policies []Outcome) (seconds int64, ok bool) {
 	d, ok := longestWait(policies)
 	if !ok {
 		return 0, false
@@ -22,7 +22,7 @@ func RetryAfter(policies []Policy) (seconds int64, ok bool) {
 
 // longestWait returns the time after which the request would pass all policies, or false
 // if none denied it or no wait can help.
-func longestWait(policies []Policy) (time.Duration, bool) {
+func longestWait(policies []Outcome) (time.Duration, bool) {
 	var longest time.Duration
 	for i := range policies {
 		if d := &policies[i].Decision; !d.Allowed {
@@ -33,7 +33,7 @@ func longestWait(policies []Policy) (time.Duration, bool) {
 }
 
 // deny reports whether a policy has denied the request.
-func deny(policies []Policy) bool {
+func deny(policies []Outcome) bool {
 	for i := range policies {
 		if !policies[i].Decision.Allowed {
 			return true

@@ -36,7 +36,7 @@ func TestRetryAfterRoundsUp(t *testing.T) {
 func TestRetryAfterIsTheLongestOfDenials(t *testing.T) {
 	for _, c := range []struct {
 		name     string
-		policies []headers.Policy
+		policies []headers.Outcome
 		want     int64
 		ok       bool
 	}{

@@ -14,7 +14,7 @@ import (
 // A field is canonical if parsing it and serialising it again does not change it. The
 // parser is in the tests only: package headers does not use it.
 func TestDraftsAreCanonicalStructuredFields(t *testing.T) {
-	list := []headers.Policy{
+	list := []headers.Outcome{
 		{Name: `we"ird\x`, Decision: full},
 		{Name: "leaky:10:1/s", Decision: first},
 		{Name: "*", Decision: never},

@@ -6,8 +6,8 @@ import "cmp"
 // the client most. A denial is tighter than any admission. Of two denials, the one with the
 // longer wait is tighter. Of two admissions, it is the one with less remaining, or else the
 // one that takes longer to recover. The first policy wins a tie. It is nil if no policy can be told in such a field.
-func tightest(policies []Policy) *Policy {
-	var best *Policy
+func tightest(policies []Outcome) *Outcome {
+	var best *Outcome
 	for i := range policies {
 		if p := &policies[i]; hasReset(&p.Decision) && (best == nil || compareTightness(p, best) < 0) {
 			best = p
@@ -17,7 +17,7 @@ func tightest(policies []Policy) *Policy {
 }
 
 // compareTightness is negative if a is tighter than b.
-func compareTightness(a, b *Policy) int {
+func compareTightness(a, b *Outcome) int {
 	d, e := &a.Decision, &b.Decision
 	switch {
 	case !d.Allowed && !e.Allowed:

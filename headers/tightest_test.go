@@ -29,7 +29,7 @@ func TestTightestPolicyIsReported(t *testing.T) {
 		{"the longer until the next", admit(1, 1, 2, 1), admit(2, 1, 1, 2)},
 		{"the longer until as new", admit(1, 1, 1, 2), admit(2, 1, 1, 1)},
 	} {
-		for order, list := range map[string][]headers.Policy{
+		for order, list := range map[string][]headers.Outcome{
 			"first":  policies(c.tighter, c.another),
 			"second": policies(c.another, c.tighter),
 		} {

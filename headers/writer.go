@@ -7,11 +7,11 @@ import (
 	"github.com/weir-go/ratelimit/core"
 )
 
-// Policy is the decision of one policy about a request.
-type Policy struct {
+// Outcome is the decision of one policy about a request.
+type Outcome struct {
 	// Name tells the policies of a response apart, such as "per-minute". It is
 	// usually the name of the limit. It should be printable ASCII, and unique in
-	// the response without regard to case. See [Policy.Validate].
+	// the response without regard to case. See [Outcome.Validate].
 	Name string
 	// Unit is the name of the units that the policy counts. The default, "", is requests. The draft registers
 	// "content-bytes" and "concurrent-requests"; any other printable ASCII is allowed, such as "tokens". Only [Draft]
@@ -27,7 +27,7 @@ type Policy struct {
 
 // Validate returns an error if the Name or the Unit is not printable ASCII, so that no field
 // can carry it.
-func (p *Policy) Validate() error {
+func (p *Outcome) Validate() error {
 	if !isString(p.Name) {
 		return fmt.Errorf("headers: the name %q is not printable ASCII", p.Name)
 	}
@@ -43,7 +43,7 @@ type Writer interface {
 	// in the canonical form of net/http. When limiters are nested, it is called once more
 	// with a longer list before the response begins: each call replaces the fields of the
 	// call before. Without policies, Write leaves h as it is. It must not keep the slice.
-	Write(h http.Header, policies []Policy)
+	Write(h http.Header, outcomes []Outcome)
 }
 
 // set gives the field one value, or removes the field if the value is empty. The name

@@ -31,11 +31,11 @@ var (
 	closed  = core.Decision{Limit: window, RetryAfter: 17_000_001 * time.Microsecond, NextAfter: 17_000_001 * time.Microsecond, ResetAfter: 17_000_001 * time.Microsecond}
 )
 
-func policies(decisions ...core.Decision) []headers.Policy {
+func policies(decisions ...core.Decision) []headers.Outcome {
 	names := []string{"a", "b", "c", "d"}
-	all := make([]headers.Policy, len(decisions))
+	all := make([]headers.Outcome, len(decisions))
 	for i, d := range decisions {
-		all[i] = headers.Policy{Name: names[i], Decision: d}
+		all[i] = headers.Outcome{Name: names[i], Decision: d}
 	}
 	return all
 }
@@ -68,7 +68,7 @@ func checkFields(t *testing.T, h http.Header, want fields) {
 
 type golden struct {
 	name     string
-	policies []headers.Policy
+	policies []headers.Outcome
 	want     fields
 }
 
@@ -126,7 +126,7 @@ var writers = map[string]headers.Writer{
 
 func TestSecondWriteReplacesTheFirst(t *testing.T) {
 	outer := policies(closed)
-	lists := map[string][]headers.Policy{
+	lists := map[string][]headers.Outcome{
 		"longer list":         append(slices.Clone(outer), policies(closed, full)[1]),
 		"no longer denied":    policies(first),
 		"no whole seconds":    policies(core.Decision{Allowed: true, Limit: endless}),

@@ -272,7 +272,7 @@ func TestMerge(t *testing.T) {
 // mine writes a field of its own, and another one where there is room.
 type mine struct{}
 
-func (mine) Write(h http.Header, policies []headers.Policy) {
+func (mine) Write(h http.Header, policies []headers.Outcome) {
 	h.Set("X-Mine", "mine")
 	if left := policies[0].Decision.Remaining; left > 0 {
 		h.Set("X-Room", strconv.Itoa(left))
@@ -282,7 +282,7 @@ func (mine) Write(h http.Header, policies []headers.Policy) {
 // taker writes fields that others write, too.
 type taker struct{}
 
-func (taker) Write(h http.Header, _ []headers.Policy) {
+func (taker) Write(h http.Header, _ []headers.Outcome) {
 	h.Set("RateLimit", "taken")
 	h.Set("X-RateLimit-Remaining", "taken")
 }

@@ -16,7 +16,7 @@ type Lone interface {
 
 // preparer is a Writer with some fields that do not depend on the decisions.
 type preparer interface {
-	Prepare(policies []headers.Policy) headers.Writer
+	Prepare(policies []headers.Outcome) headers.Writer
 }
 
 // joined is a Writer that [headers.Join] has made.
@@ -31,7 +31,7 @@ type joined interface {
 //
 // Prepare is meant to be called once, at start-up. A Writer that has nothing to prepare is
 // returned as it is.
-func Prepare(w headers.Writer, policies []headers.Policy) headers.Writer {
+func Prepare(w headers.Writer, policies []headers.Outcome) headers.Writer {
 	switch w := w.(type) {
 	case preparer:
 		return w.Prepare(policies)

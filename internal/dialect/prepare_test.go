@@ -26,10 +26,10 @@ var (
 )
 
 // policies are what decided. They are called a, b, and so on.
-func policies(decisions ...core.Decision) []headers.Policy {
-	all := make([]headers.Policy, len(decisions))
+func policies(decisions ...core.Decision) []headers.Outcome {
+	all := make([]headers.Outcome, len(decisions))
 	for i, d := range decisions {
-		all[i] = headers.Policy{Name: string(rune('a' + i)), Decision: d}
+		all[i] = headers.Outcome{Name: string(rune('a' + i)), Decision: d}
 	}
 	return all
 }
@@ -54,7 +54,7 @@ func TestWhatIsPreparedIsWrittenAlike(t *testing.T) {
 	for name, w := range writers {
 		t.Run(name, func(t *testing.T) {
 			prepared := dialect.Prepare(w, policies(first, opened))
-			for _, list := range [][]headers.Policy{policies(first, opened), policies(last, closed), policies(first), policies(opened, first), other, tokens, nil} {
+			for _, list := range [][]headers.Outcome{policies(first, opened), policies(last, closed), policies(first), policies(opened, first), other, tokens, nil} {
 				synctest.Test(t, func(t *testing.T) {
 					want, got := http.Header{}, http.Header{}
 					w.Write(want, list)
@@ -94,7 +94,7 @@ func TestALoneDecisionIsWrittenAlike(t *testing.T) {
 	}
 	unnamed := policies(first)
 	unnamed[0].Name = "grün"
-	for name, list := range map[string][]headers.Policy{"two": policies(first, opened), "one that no field can carry": unnamed} {
+	for name, list := range map[string][]headers.Outcome{"two": policies(first, opened), "one that no field can carry": unnamed} {
 		if _, ok := dialect.Prepare(headers.Draft, list).(dialect.Lone); ok {
 			t.Errorf("%s: it is written in the short way", name)
 		}
