@@ -35,7 +35,7 @@ func BenchmarkContains(b *testing.B) {
 	live.Swap(lists.Of(entries...))
 	for len(misses) < 10_000 { // near to the hits
 		address := draw([]int{32, 128}[len(misses)%2], byte(32+random.IntN(32))).Addr()
-		if !live.List().Contains(address) {
+		if !live.List().Has(address, "") {
 			misses = append(misses, address)
 		}
 	}
@@ -43,7 +43,7 @@ func BenchmarkContains(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
-				if live.List().Contains(addresses[i%len(addresses)]) != (name == "hits") {
+				if live.List().Has(addresses[i%len(addresses)], "") != (name == "hits") {
 					b.Fatal(addresses[i%len(addresses)])
 				}
 			}

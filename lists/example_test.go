@@ -60,6 +60,6 @@ func ExampleWatch() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(abusers.List().Contains(netip.MustParseAddr("203.0.113.9"))) // and in Lists.Deny of a middleware's Options
+	fmt.Println(abusers.List().Has(netip.MustParseAddr("203.0.113.9"), "")) // and in Lists.Deny of a middleware's Options
 	// Output: true
 }

@@ -28,8 +28,8 @@ func expectRead(t *testing.T, source lists.Source, hasFirst, hasSecond bool) {
 		t.Fatal(err)
 	case list == nil:
 		t.Fatal("nothing has changed")
-	case list.Contains(first) != hasFirst || list.Contains(second) != hasSecond:
-		t.Fatalf("first %v, second %v, want %v, %v", list.Contains(first), list.Contains(second), hasFirst, hasSecond)
+	case list.Has(first, "") != hasFirst || list.Has(second, "") != hasSecond:
+		t.Fatalf("first %v, second %v, want %v, %v", list.Has(first, ""), list.Has(second, ""), hasFirst, hasSecond)
 	}
 }
 
@@ -175,7 +175,7 @@ func TestAFileThatIsWrittenInPlaceIsReadAsAWholeOrNotAtAll(t *testing.T) {
 		case err != nil:
 			failed++
 		case list != nil:
-			if whole++; !list.Contains(first) {
+			if whole++; !list.Has(first, "") {
 				t.Error("a part of the file is in force")
 			}
 		}

@@ -61,26 +61,15 @@ func (l *List) addKey(key string) {
 	l.keys[key] = struct{}{}
 }
 
-// Contains reports whether an address is in one of the prefixes. An IPv4-mapped IPv6
-// address is the IPv4 address, and a zone does not count. The zero Addr, which stands for a
-// peer without an address, is in none. Contains allocates nothing.
-func (l *List) Contains(address netip.Addr) bool {
-	return l != nil && l.prefixes.Contains(address.Unmap().WithZone(""))
-}
-
-// ContainsKey reports whether a key is in the list, byte for byte.
-func (l *List) ContainsKey(key string) bool {
+// Has reports whether an address is in one of the prefixes, or a key in the list, byte for byte. An IPv4-mapped IPv6 address is
+// the IPv4 address, and a zone does not count. The zero Addr, which stands for a peer without an address, is in no list, and
+// neither is the empty key, of a request that has none. Has allocates nothing.
+func (l *List) Has(address netip.Addr, key string) bool {
 	if l == nil {
 		return false
 	}
 	_, found := l.keys[key]
-	return found
-}
-
-// Has reports whether the list has an address or a key: see Contains and ContainsKey. The empty
-// key, of a request that has none, is in no list.
-func (l *List) Has(address netip.Addr, key string) bool {
-	return l.Contains(address) || key != "" && l.ContainsKey(key)
+	return l.prefixes.Contains(address.Unmap().WithZone("")) || key != "" && found
 }
 
 // Prefixes returns how many different prefixes the list has, single addresses included.

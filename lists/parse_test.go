@@ -31,12 +31,12 @@ func TestParseReadsOneEntryALine(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, address := range []string{"203.0.113.9", "2001:db8::1", "198.51.100.255", "192.0.2.7"} {
-		if !list.Contains(netip.MustParseAddr(address)) {
+		if !list.Has(netip.MustParseAddr(address), "") {
 			t.Errorf("%s is not in the list", address)
 		}
 	}
 	for _, key := range []string{"user:42", "user:a#1", "user:a #2", "\ttab\n", "user:two words"} {
-		if !list.ContainsKey(key) {
+		if !list.Has(netip.Addr{}, key) {
 			t.Errorf("key %q is not in the list", key)
 		}
 	}
@@ -121,7 +121,7 @@ func TestParseFileNamesTheFile(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 	write(t, path, "key:user:42")
-	if list, err := lists.ParseFile(path); err != nil || !list.ContainsKey("user:42") {
+	if list, err := lists.ParseFile(path); err != nil || !list.Has(netip.Addr{}, "user:42") {
 		t.Errorf("list %v, error %v", list, err)
 	}
 }
@@ -152,10 +152,10 @@ func FuzzParse(f *testing.F) {
 		for line := range strings.Lines(strings.TrimPrefix(string(text), "\ufeff")) {
 			entry, _, _ := strings.Cut(line, "#")
 			entry = strings.TrimSpace(entry)
-			if prefix, err := netip.ParsePrefix(entry); err == nil && !list.Contains(prefix.Addr()) {
+			if prefix, err := netip.ParsePrefix(entry); err == nil && !list.Has(prefix.Addr(), "") {
 				t.Fatalf("%v is in the text and not in the list", prefix)
 			}
-			if address, err := netip.ParseAddr(entry); err == nil && !list.Contains(address) {
+			if address, err := netip.ParseAddr(entry); err == nil && !list.Has(address, "") {
 				t.Fatalf("%v is in the text and not in the list", address)
 			}
 		}
@@ -172,7 +172,7 @@ func FuzzKey(f *testing.F) {
 			t.Skip()
 		}
 		list, err := lists.Parse(strings.NewReader("key:" + strconv.Quote(key) + " # it"))
-		if err != nil || !list.ContainsKey(key) || list.Keys() != 1 || !lists.Of("key:"+key).ContainsKey(key) {
+		if err != nil || !list.Has(netip.Addr{}, key) || list.Keys() != 1 || !lists.Of("key:"+key).Has(netip.Addr{}, key) {
 			t.Fatalf("key %q: %v", key, err)
 		}
 	})

@@ -28,7 +28,7 @@ func TestASetInRedisIsAList(t *testing.T) {
 	add("203.0.113.1/32", "key:user:42", "key:a # b", "# why not")
 	expectRead(t, source, true, false)
 	list, err := source(t.Context())
-	if err != nil || !list.ContainsKey("user:42") || !list.ContainsKey("a # b") || list.Keys() != 2 {
+	if err != nil || !list.Has(netip.Addr{}, "user:42") || !list.Has(netip.Addr{}, "a # b") || list.Keys() != 2 {
 		t.Errorf("list %v, error %v", list, err)
 	}
 	add("y", "x", "z")
@@ -51,7 +51,7 @@ func TestTenThousandEntriesInRedis(t *testing.T) {
 		t.Fatal(err)
 	}
 	list, err := lists.Redis(client, key)(t.Context())
-	if err != nil || list.Prefixes() != len(entries) || !list.Contains(netip.MustParseAddr("10.1.39.15")) || list.Contains(netip.MustParseAddr("10.1.39.16")) {
+	if err != nil || list.Prefixes() != len(entries) || !list.Has(netip.MustParseAddr("10.1.39.15"), "") || list.Has(netip.MustParseAddr("10.1.39.16"), "") {
 		t.Errorf("%d prefixes, error %v", list.Prefixes(), err)
 	}
 }
@@ -88,7 +88,7 @@ func TestAListSurvivesItsRedis(t *testing.T) {
 			select {
 			case err := <-told:
 				if strings.Contains(err.Error(), reason) {
-					if !live.List().Contains(first) || live.List().Contains(second) {
+					if !live.List().Has(first, "") || live.List().Has(second, "") {
 						t.Errorf("the list has not stayed as it was, after %v", err)
 					}
 					return
@@ -106,7 +106,7 @@ func TestAListSurvivesItsRedis(t *testing.T) {
 	server.Restart(t)
 	expectTold("does not exist") // it kept nothing on disk
 	add("203.0.113.2")
-	for deadline := time.Now().Add(20 * time.Second); live.List().Contains(first) || !live.List().Contains(second); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(20 * time.Second); live.List().Has(first, "") || !live.List().Has(second, ""); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("the list does not follow the server that has come back")
 		}

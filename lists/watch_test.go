@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -66,21 +67,21 @@ func TestAWatchedListFollowsItsSource(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !live.List().Contains(first) || live.List().Prefixes() != 1 || live.Keys() != 0 || live.List() != begin {
+		if !live.List().Has(first, "") || live.List().Prefixes() != 1 || live.Keys() != 0 || live.List() != begin {
 			t.Error("the list is not in force when Watch returns")
 		}
 		source.say(lists.Of("203.0.113.2", "key:user:42"), nil)
 		time.Sleep(4 * time.Second)
-		if asked, _ := source.since(); !live.List().Contains(first) || asked != 1 {
+		if asked, _ := source.since(); !live.List().Has(first, "") || asked != 1 {
 			t.Errorf("the source was asked %d times in 4 seconds, want 1", asked)
 		}
 		time.Sleep(2 * time.Second)
-		if asked, _ := source.since(); live.List().Contains(first) || !live.List().Contains(second) || !live.List().ContainsKey("user:42") || asked != 1 {
+		if asked, _ := source.since(); live.List().Has(first, "") || !live.List().Has(second, "") || !live.List().Has(netip.Addr{}, "user:42") || asked != 1 {
 			t.Errorf("after 6 seconds, the list does not follow: asked %d times more", asked)
 		}
 		source.say(nil, nil) // nothing has changed
 		time.Sleep(10 * time.Minute)
-		if !live.List().Contains(second) {
+		if !live.List().Has(second, "") {
 			t.Error("the list was lost")
 		}
 		if asked, _ := source.since(); asked < 105 || asked > 135 {
@@ -98,7 +99,7 @@ func TestTheLastGoodListStaysWhateverFails(t *testing.T) {
 		}
 		source.say(nil, errDown)
 		time.Sleep(time.Hour)
-		if !live.List().Contains(first) {
+		if !live.List().Has(first, "") {
 			t.Error("the list is gone")
 		}
 		if _, told := source.since(); len(told) < 50 || len(told) > 70 || !errors.Is(told[0], errDown) || !strings.HasPrefix(told[0].Error(), "lists: ") {
@@ -106,7 +107,7 @@ func TestTheLastGoodListStaysWhateverFails(t *testing.T) {
 		}
 		source.say(lists.Of("203.0.113.2"), nil)
 		time.Sleep(70 * time.Second)
-		if _, told := source.since(); live.List().Contains(first) || !live.List().Contains(second) || len(told) > 0 {
+		if _, told := source.since(); live.List().Has(first, "") || !live.List().Has(second, "") || len(told) > 0 {
 			t.Errorf("the list does not come back: %v", told)
 		}
 	})
@@ -124,12 +125,12 @@ func TestASourceThatCannotBeReadAtTheStart(t *testing.T) {
 		}
 
 		live, err := lists.Watch(t.Context(), source.read, lists.WatchOptions{Start: lists.Of("203.0.113.1"), OnError: source.onError})
-		if _, told := source.since(); err != nil || !live.List().Contains(first) || len(told) != 1 {
+		if _, told := source.since(); err != nil || !live.List().Has(first, "") || len(told) != 1 {
 			t.Fatalf("error %v, told %v, want what Start says, and one error told", err, told)
 		}
 		source.say(lists.Of("203.0.113.2"), nil)
 		time.Sleep(6 * time.Second)
-		if live.List().Contains(first) || !live.List().Contains(second) {
+		if live.List().Has(first, "") || !live.List().Has(second, "") {
 			t.Error("the source was read, and Start is still in force")
 		}
 	})
@@ -153,7 +154,7 @@ func TestWatchingEndsWithItsContext(t *testing.T) {
 		time.Sleep(7 * time.Second) // it is being read
 		end()
 		synctest.Wait()
-		if _, told := source.since(); len(told) != 0 || reading.Load() != 2 || !live.List().Contains(first) {
+		if _, told := source.since(); len(told) != 0 || reading.Load() != 2 || !live.List().Has(first, "") {
 			t.Errorf("told %v, read %d times: the end is no error, and the list stays", told, reading.Load())
 		}
 	}) // which fails if a goroutine is left
@@ -232,7 +233,7 @@ func TestRequestsLookUpWhileAFileIsReloaded(t *testing.T) {
 	for range 4 {
 		requests.Go(func() {
 			for ctx.Err() == nil {
-				if !live.List().Contains(first) || live.List().ContainsKey("user:42") {
+				if !live.List().Has(first, "") || live.List().Has(netip.Addr{}, "user:42") {
 					t.Error("a list is in force that was never written")
 					return
 				}
@@ -258,14 +259,14 @@ func TestRequestsLookUpWhileAFileIsReloaded(t *testing.T) {
 // Lists may be swapped by hand, by several at once.
 func TestASwappedListIsInForceAtOnce(t *testing.T) {
 	live := new(lists.Live)
-	if live.List().Contains(first) || live.List().ContainsKey("user:42") || live.List() != nil || live.List().Prefixes()+live.Keys() != 0 {
+	if live.List().Has(first, "") || live.List().Has(netip.Addr{}, "user:42") || live.List() != nil || live.List().Prefixes()+live.Keys() != 0 {
 		t.Error("the zero value is not empty")
 	}
 	list := lists.Of("203.0.113.1", "key:user:42")
-	if old := live.Swap(list); old != nil || !live.List().Contains(first) || !live.List().ContainsKey("user:42") {
+	if old := live.Swap(list); old != nil || !live.List().Has(first, "") || !live.List().Has(netip.Addr{}, "user:42") {
 		t.Errorf("the list is not in force; before it was %v", old)
 	}
-	if old := live.Swap(nil); old != list || live.List().Contains(first) {
+	if old := live.Swap(nil); old != list || live.List().Has(first, "") {
 		t.Error("nil is not the empty list")
 	}
 }

@@ -11,29 +11,24 @@ import (
 	"github.com/weir-go/ratelimit/core"
 )
 
-// ChangeKind is a kind of change.
-type ChangeKind string
-
-// The kinds.
+// The kinds of changes.
 const (
-	Added   ChangeKind = "added"
-	Removed ChangeKind = "removed"
-	Renamed ChangeKind = "renamed"
-	Changed ChangeKind = "changed"
+	kindAdded   = "added"
+	kindRemoved = "removed"
+	kindRenamed = "renamed"
+	kindChanged = "changed"
 )
-
-// ChangedState tells whether keys keep the units that they have used. It is empty if there is no state.
-type ChangedState string
 
 // The fates of a state.
 const (
-	Kept ChangedState = "kept"
-	Anew ChangedState = "anew"
+	kept = "kept"
+	anew = "anew"
 )
 
 // Change is one thing that changes.
 type Change struct {
-	Kind ChangeKind `json:"kind"`
+	// Kind is "added", "removed", "renamed" or "changed".
+	Kind string `json:"kind"`
 	// Of is the kind of the thing that changes: limit, plan, ban, list, policy or order.
 	Of   string `json:"of"`
 	Name string `json:"name"`
@@ -43,8 +38,9 @@ type Change struct {
 	// Says describes its changes. Otherwise, one of them is empty if the thing is missing in that document.
 	Was string `json:"was,omitempty"`
 	Now string `json:"now,omitempty"`
-	// State tells whether keys keep the units that they have used of a limit, plan or ban.
-	State ChangedState `json:"state,omitempty"`
+	// State is "kept" if keys keep the units that they have used of a limit, plan or ban, "anew" if they do not, and empty if there
+	// is no state.
+	State string `json:"state,omitempty"`
 	// Says explains the change, in words.
 	Says []string `json:"says,omitempty"`
 
@@ -70,7 +66,7 @@ func Between(was, now *Document) Changes {
 // Summary says how much changes, as in "1 added, 2 changed.", or that nothing changes.
 func (all Changes) Summary() string {
 	var parts []string
-	for _, kind := range [...]ChangeKind{Added, Removed, Renamed, Changed} {
+	for _, kind := range [...]string{kindAdded, kindRemoved, kindRenamed, kindChanged} {
 		n := 0
 		for i := range all {
 			if all[i].Kind == kind {
@@ -88,7 +84,7 @@ func (all Changes) Summary() string {
 }
 
 // marks begin the texts of changes.
-var marks = map[ChangeKind]string{Added: "+", Removed: "-", Renamed: ">", Changed: "~"}
+var marks = map[string]string{kindAdded: "+", kindRemoved: "-", kindRenamed: ">", kindChanged: "~"}
 
 // String returns the change in one line, without Says: "~ limit burst: leaky 20, 5/s → leaky 10, 5/s". Texts with
 // characters that control a terminal stand in quotes.
@@ -184,31 +180,31 @@ func (c *comparison) limits() {
 		if isNew {
 			old = from
 		}
-		apart := change.State == Kept && c.was.modes(old).apart(c.now.modes(at))
+		apart := change.State == kept && c.was.modes(old).apart(c.now.modes(at))
 		if apart {
-			change.State = Anew
+			change.State = anew
 		}
 		switch {
 		case renamed.gone[at]:
 			continue // told under the new name
 		case isNew:
-			change.Kind, change.From, change.Was = Renamed, from.String(), before[from].text
+			change.Kind, change.From, change.Was = kindRenamed, from.String(), before[from].text
 			change.Says = []string{renamedSays(change.State)}
 		case !wasThere:
-			change.Kind = Added
+			change.Kind = kindAdded
 			change.Says = addedSays(at, change.State)
 		case !isThere:
-			change.Kind, change.State = Removed, ""
+			change.Kind, change.State = kindRemoved, ""
 			change.Says = c.removedSays(at)
 		case a.text == b.text:
 			continue
 		case apart:
-			change.Kind = Changed
+			change.Kind = kindChanged
 			change.Says = []string{shadowSays}
 		default:
-			change.Kind = Changed
+			change.Kind = kindChanged
 			change.Says = changedSays(a, b, change.State)
-			if change.State == Kept && a.identity == b.identity {
+			if change.State == kept && a.identity == b.identity {
 				change.Before, change.After = b.limit, a.limit
 			}
 		}
@@ -228,14 +224,14 @@ func union(a, b map[label]namedEntry) map[label]namedEntry {
 	return all
 }
 
-func stateOf(e namedEntry, had map[string]bool) ChangedState {
+func stateOf(e namedEntry, had map[string]bool) string {
 	switch {
 	case e.identity == "":
 		return ""
 	case had[e.identity]:
-		return Kept
+		return kept
 	}
-	return Anew
+	return anew
 }
 
 // renaming has the labels of renamed limits: from has the former label of each new one, and gone the former labels.
@@ -302,18 +298,18 @@ func (p *Policy) usesOf(at label) bool {
 	return uses(p) || slices.ContainsFunc(p.FirstOf, func(one Policy) bool { return uses(&one) })
 }
 
-func renamedSays(state ChangedState) string {
+func renamedSays(state string) string {
 	switch state {
-	case Kept:
+	case kept:
 		return keptSays
-	case Anew:
+	case anew:
 		return "A limit is known by its name. " + anewSays
 	}
 	return "It has no state."
 }
 
-func addedSays(at label, state ChangedState) []string {
-	if state != Kept {
+func addedSays(at label, state string) []string {
+	if state != kept {
 		return nil
 	}
 	if at.of == "plan" {
@@ -322,15 +318,15 @@ func addedSays(at label, state ChangedState) []string {
 	return []string{"It counts on from the units used under that name before."}
 }
 
-func changedSays(a, b namedEntry, state ChangedState) []string {
+func changedSays(a, b namedEntry, state string) []string {
 	switch {
 	case state == "":
 		return []string{"It limits no request any more."}
 	case b.identity == "":
 		return []string{"It limited no request before."}
-	case a.identity != b.identity && state == Anew:
+	case a.identity != b.identity && state == anew:
 		return []string{"It is another algorithm, which counts in another way. " + anewSays}
-	case state == Anew:
+	case state == anew:
 		return []string{anewSays}
 	}
 	return []string{keptSays}
@@ -362,17 +358,17 @@ func (c *comparison) lists() {
 		was, now      []string
 	}{{"allow", "passes all policies", was.Allow, now.Allow}, {"deny", "is denied before any policy", was.Deny, now.Deny}} {
 		for _, one := range without(list.now, list.was) {
-			c.add(Change{Kind: Added, Of: "list", Name: list.name, Now: one, Says: []string{"It " + list.becomes + "."}})
+			c.add(Change{Kind: kindAdded, Of: "list", Name: list.name, Now: one, Says: []string{"It " + list.becomes + "."}})
 		}
 		for _, one := range without(list.was, list.now) {
-			c.add(Change{Kind: Removed, Of: "list", Name: list.name, Was: one, Says: []string{"It meets the policies like all others."}})
+			c.add(Change{Kind: kindRemoved, Of: "list", Name: list.name, Was: one, Says: []string{"It meets the policies like all others."}})
 		}
 	}
 	for _, field := range []struct{ name, was, now, without string }{
 		{"address", was.Address, now.Address, "the TCP peer"}, {"key", was.Key, now.Key, "none"},
 	} {
 		if field.was != field.now {
-			c.add(Change{Kind: Changed, Of: "list", Name: field.name, Was: cmp.Or(field.was, field.without), Now: cmp.Or(field.now, field.without)})
+			c.add(Change{Kind: kindChanged, Of: "list", Name: field.name, Was: cmp.Or(field.was, field.without), Now: cmp.Or(field.now, field.without)})
 		}
 	}
 }

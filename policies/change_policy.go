@@ -64,9 +64,9 @@ func (c *comparison) policies() {
 	for _, p := range all {
 		switch {
 		case p.was == nil:
-			c.add(Change{Kind: Added, Of: "policy", Name: p.now.called(), Now: p.now.sentence()})
+			c.add(Change{Kind: kindAdded, Of: "policy", Name: p.now.called(), Now: p.now.sentence()})
 		case p.now == nil:
-			c.add(Change{Kind: Removed, Of: "policy", Name: p.was.called(), Was: p.was.sentence()})
+			c.add(Change{Kind: kindRemoved, Of: "policy", Name: p.was.called(), Was: p.was.sentence()})
 		default:
 			c.policy(p.was, p.now)
 		}
@@ -77,7 +77,7 @@ func (c *comparison) policies() {
 		places[&c.was.Policies[i]] = i
 	}
 	if !slices.IsSortedFunc(all, func(a, b pair) int { return places[a.was] - places[b.was] }) {
-		c.add(Change{Kind: Changed, Of: "order", Name: "policies", Says: []string{
+		c.add(Change{Kind: kindChanged, Of: "order", Name: "policies", Says: []string{
 			"They stand in another order, and so do the limits in the headers that clients get. Who is denied does not depend on it.",
 		}})
 	}
@@ -89,10 +89,10 @@ func (c *comparison) policy(was, now *Policy) {
 	if was.Name == now.Name && len(says) == 0 {
 		return
 	}
-	change := Change{Kind: Changed, Of: "policy", Name: now.called(), Says: says}
+	change := Change{Kind: kindChanged, Of: "policy", Name: now.called(), Says: says}
 	if was.Title() != now.Title() {
 		if was.Name != now.Name {
-			change.Kind, change.From = Renamed, was.Title()
+			change.Kind, change.From = kindRenamed, was.Title()
 		}
 		if partly(was) && partly(now) {
 			change.Says = append(change.Says,

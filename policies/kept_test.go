@@ -50,7 +50,7 @@ func TestWhatIsSaidOfAStateIsDone(t *testing.T) {
 		for _, now := range limits {
 			r := row{was + " to " + now, fmt.Sprintf(named, was), fmt.Sprintf(named, now), false}
 			for _, c := range Between(parsed(t, r.was), parsed(t, r.now)) {
-				r.kept = c.State == Kept
+				r.kept = c.State == kept
 			}
 			if was == now {
 				r.kept = true

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
-	"github.com/weir-go/ratelimit/policies"
 )
 
 const oldFile = `limits:
@@ -54,7 +53,7 @@ func TestPlan(t *testing.T) {
 	}
 	var plan Plan
 	_, out, _ = weir(t, "", "plan", "-json", was, now)
-	if err := json.Unmarshal([]byte(out), &plan); err != nil || len(plan.Changes) != 3 || plan.Changes[0].State != policies.Kept || plan.Changes[1].State != policies.Anew {
+	if err := json.Unmarshal([]byte(out), &plan); err != nil || len(plan.Changes) != 3 || plan.Changes[0].State != "kept" || plan.Changes[1].State != "anew" {
 		t.Errorf("%v: %s", err, out)
 	}
 	if _, out, _ = weir(t, "", "plan", "-json", was, was); out != "{\n  \"changes\": []\n}\n" {
