@@ -5,13 +5,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/weir-go/ratelimit/guard/internal/checks"
 	"github.com/weir-go/ratelimit/internal/alternatives"
 )
-
-// ErrSameAlternative means that two policies with alternatives have picked the same limit and the same key for a
-// request, so that the charge of one would depend on that of the other.
-var ErrSameAlternative = checks.ErrSameAlternative
 
 // FirstOf makes policies alternatives of each other: a request is charged to the first that has room
 // for it, and the others cost nothing. They are one part of a middleware, which may have other policies beside

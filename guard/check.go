@@ -12,25 +12,8 @@ import (
 	"github.com/weir-go/ratelimit/keyfuncs"
 )
 
-// Errors of policies that cannot name their check. They are in [Event].Err, and the
-// request is answered with 500.
-var (
-	// ErrNoLimit means that a LimitFor has returned no Limit: for a plan that is in
-	// no map, say.
-	ErrNoLimit = errors.New("LimitFor has returned no Limit: return a limit, or core.Unlimited where there is none")
-	// ErrNegativeCost means that a Cost has returned less than 0.
-	ErrNegativeCost = errors.New("a cost is negative")
-	// ErrNegativeHeadroom means that a Headroom has returned less than 0.
-	ErrNegativeHeadroom = errors.New("a headroom is negative")
-)
-
-// negativeCostError is an [ErrNegativeCost] that tells the cost.
-type negativeCostError int
-
-func (e negativeCostError) Error() string { return fmt.Sprintf("cost %d is negative", int(e)) }
-
-// Is makes it an ErrNegativeCost.
-func (e negativeCostError) Is(target error) bool { return target == ErrNegativeCost }
+// errNoLimit is the error of a LimitFor that has returned no Limit: for a plan that is in no map, say.
+var errNoLimit = errors.New("LimitFor has returned no Limit: return a limit, or core.Unlimited where there is none")
 
 // call returns the call to make about a request. With an error, it returns the
 // policy that could not name its check.
@@ -208,7 +191,7 @@ func (p *Policy) check(r *http.Request) (core.Check, error) {
 	if p.LimitFor != nil {
 		check.Limit = p.LimitFor(r)
 		if isNone(check.Limit) {
-			return core.Check{}, ErrNoLimit
+			return core.Check{}, errNoLimit
 		}
 		if err := check.Limit.Validate(); err != nil {
 			return core.Check{}, err
@@ -234,7 +217,7 @@ func (p *Policy) checkOfBan(r *http.Request) (core.Check, error) {
 	}
 	if p.Cost != nil {
 		if check.Cost = p.Cost(r); check.Cost < 0 {
-			return core.Check{}, negativeCostError(check.Cost)
+			return core.Check{}, fmt.Errorf("cost %d is negative", check.Cost)
 		}
 		if check.Cost > 0 {
 			check.Mode = core.Charge
@@ -265,7 +248,7 @@ func (p *Policy) weigh(r *http.Request, check *core.Check) error {
 	if p.Cost != nil {
 		check.Cost = p.Cost(r)
 		if check.Cost < 0 {
-			return negativeCostError(check.Cost)
+			return fmt.Errorf("cost %d is negative", check.Cost)
 		}
 	}
 	if check.Cost == 0 {
@@ -274,7 +257,7 @@ func (p *Policy) weigh(r *http.Request, check *core.Check) error {
 	if p.Headroom != nil {
 		headroom := p.Headroom(r)
 		if headroom < 0 {
-			return fmt.Errorf("%w: %d", ErrNegativeHeadroom, headroom)
+			return fmt.Errorf("headroom %d is negative", headroom)
 		}
 		if check.Mode != core.Look {
 			check.Headroom = headroom

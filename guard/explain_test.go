@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -48,7 +49,7 @@ func TestExplainedErrors(t *testing.T) {
 	negative := perHour(5)
 	negative.Cost = costs(-1)
 	e := explained(t, memory(), guard.Options{}, negative)
-	if !errors.Is(e.Err, guard.ErrNegativeCost) || e.Status != http.StatusInternalServerError || len(e.Unanswered) != 1 || e.Unanswered[0].Policy != "hourly" {
+	if e.Err == nil || !strings.Contains(e.Err.Error(), "cost -1 is negative") || e.Status != http.StatusInternalServerError || len(e.Unanswered) != 1 || e.Unanswered[0].Policy != "hourly" {
 		t.Errorf("a negative cost: %+v", e)
 	}
 	e = explained(t, core.New(down{}), guard.Options{}, perHour(5))

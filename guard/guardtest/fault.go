@@ -63,7 +63,7 @@ func testNegativeCost(t *testing.T, s *suite) {
 func testNegativeHeadroom(t *testing.T, s *suite) {
 	f := s.fixture(t)
 	h := f.around(f.limited(guard.Policy{Limit: one(), Headroom: func(*http.Request) int { return -1 }}))
-	f.expectFault(h, "ratelimit: policy 0: a headroom is negative: -1")
+	f.expectFault(h, "ratelimit: policy 0: headroom -1 is negative")
 }
 
 func testLimitForInvalid(t *testing.T, s *suite) {
