@@ -46,9 +46,6 @@ func (b Ban) Named(name string) Ban {
 	return b
 }
 
-// Name returns the ban's name, given or derived from its numbers.
-func (b Ban) Name() string { return b.Limit().Name() }
-
 // Limit returns the limit under which a [Check] asks about the ban. Its units are strikes. A check that is charged
 // strikes if it passes; with the Mode [Condition] it only asks, and with [OnDenial] it strikes if the call is denied.
 // It passes unless a ban is in force, however many strikes it costs. RetryAfter is then exactly the time until the ban

@@ -88,7 +88,7 @@ func TestParse(t *testing.T) {
 	if want := core.SlidingWindow(1000, 24*time.Hour).Named("requests"); d.Plans["requests"]["free"] != want {
 		t.Errorf("free is %s, want %s", d.Plans["requests"]["free"], want)
 	}
-	if d.Plans["requests"]["staff"] != core.Unlimited || d.Bans["passwords"].Name() != "passwords" {
+	if d.Plans["requests"]["staff"] != core.Unlimited || d.Bans["passwords"].Limit().Name() != "passwords" {
 		t.Errorf("plans %v, bans %v", d.Plans, d.Bans)
 	}
 	p := d.Policies[4]
