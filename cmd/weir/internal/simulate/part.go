@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"fmt"
+	"hash/maphash"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -38,7 +39,8 @@ type decided struct {
 // outcome is the answer of a limit that counts.
 type outcome struct {
 	limit  identity
-	key    string
+	hash   uint64 // of the key
+	key    string // if it is denied
 	denied bool
 	// anonymous says that the request does not have the key that the policy counts by.
 	anonymous bool
@@ -153,12 +155,14 @@ func (p *part) observe(e guard.Event) {
 	d.unasked = d.unasked || e.Err != nil
 	for i := range e.Outcomes {
 		if o := &e.Outcomes[i]; !o.Decision.Waived {
-			key := o.Key
-			anonymous := strings.HasPrefix(key, "anonymous:") || strings.Contains(key, "|anonymous:")
-			if len(key) > accesslog.LongestKey {
-				key = string(accesslog.Shorten([]byte(key)))
+			found := outcome{limit: identity{o.Policy, o.Shadow}, hash: maphash.String(seed, o.Key), denied: !o.Decision.Allowed}
+			found.anonymous = strings.HasPrefix(o.Key, "anonymous:") || strings.Contains(o.Key, "|anonymous:")
+			if found.denied {
+				if found.key = o.Key; len(o.Key) > accesslog.LongestKey {
+					found.key = string(accesslog.Shorten([]byte(o.Key)))
+				}
 			}
-			p.outcomes = append(p.outcomes, outcome{identity{o.Policy, o.Shadow}, key, !o.Decision.Allowed, anonymous})
+			p.outcomes = append(p.outcomes, found)
 		}
 	}
 }

@@ -61,6 +61,7 @@ const MostListed = 20
 // Result returns the counts of all requests. name returns the name of a key, and times are those of a zone.
 func (s *Simulation) Result(name func(string) string, zone *time.Location) *Result {
 	s.decide()
+	s.deciding.Wait()
 	t := &s.tally
 	r := t.result
 	r.Unread, r.Notes = t.unread, append([]string{}, t.notes...)
@@ -68,13 +69,12 @@ func (s *Simulation) Result(name func(string) string, zone *time.Location) *Resu
 	r.Limits = make([]Limit, 0, len(t.limits))
 	for id, l := range t.limits {
 		out := l.Limit
-		out.Name, out.Shadow, out.Keys = id.name, id.shadow, len(l.keys)
+		out.Name, out.Shadow, out.Keys = id.name, id.shadow, l.keys.n
 		out.Series.in(zone)
-		var denied []Key
-		for text, at := range l.number {
-			if k := l.keys[at]; k.denied > 0 {
-				denied = append(denied, Key{text, k.requests, k.denied, time.UnixMicro(k.first).In(zone)})
-			}
+		denied := make([]Key, 0, len(l.denied))
+		for hash, text := range l.denied {
+			k := l.keys.at(hash)
+			denied = append(denied, Key{text, k.requests, k.denied, time.UnixMicro(k.first).In(zone)})
 		}
 		slices.SortFunc(denied, func(a, b Key) int { return cmp.Or(cmp.Compare(b.Denied, a.Denied), cmp.Compare(a.Key, b.Key)) })
 		out.DeniedKeys = len(denied)
@@ -132,18 +132,12 @@ type identity struct {
 	shadow bool
 }
 
-// counted is a limit, and its keys. There may be a million, so the counts have no pointers, which the garbage collector would follow.
+// counted is a limit, and its keys.
 type counted struct {
 	Limit
 
-	number map[string]uint32 // of each key, in keys
-	keys   []countedKey
-}
-
-// countedKey counts a key's requests.
-type countedKey struct {
-	requests, denied uint64
-	first            int64 // the first denial, in microseconds since 1970
+	keys   keyTable
+	denied map[uint64]string // the texts of the keys that were denied, by their hashes
 }
 
 // count counts the decision about a request.
@@ -179,7 +173,7 @@ func (t *tally) limit(id identity) *counted {
 		if t.limits == nil {
 			t.limits = make(map[identity]*counted)
 		}
-		l = &counted{number: make(map[string]uint32)}
+		l = &counted{denied: make(map[uint64]string)}
 		t.limits[id] = l
 	}
 	return l
@@ -191,21 +185,16 @@ func (l *counted) add(now time.Time, o *outcome, most int) {
 	l.Series.add(now, o.denied)
 	add(&l.Anonymous, o.anonymous)
 	add(&l.Denied, o.denied)
-	at, known := l.number[o.key]
-	if !known {
-		if len(l.keys) >= most {
-			l.Missed++
-			return
-		}
-		at = uint32(len(l.keys))
-		l.number[o.key] = at
-		l.keys = append(l.keys, countedKey{})
+	k := l.keys.find(o.hash, most)
+	if k == nil {
+		l.Missed++
+		return
 	}
-	k := &l.keys[at]
 	k.requests++
 	if o.denied {
 		if k.denied++; k.denied == 1 {
 			k.first = now.UnixMicro()
+			l.denied[o.hash] = o.key
 		}
 	}
 }

@@ -41,7 +41,10 @@ type Simulation struct {
 	parts   []*part
 	waiting []arrived
 	bytes   int // of the requests that wait
-	tally   tally
+
+	deciding sync.WaitGroup // the parts, and those who count
+	decided  []arrived      // the requests that they are about
+	tally    tally
 }
 
 // New returns a simulation of a document.
@@ -204,18 +207,20 @@ func hashOf(peer string) uint64 {
 // seed is that of the hashes of addresses.
 var seed = maphash.MakeSeed()
 
-// decide has the parts decide about the requests that wait, and counts their decisions.
+// decide has the parts decide about the requests that wait, and counts their decisions, while the next requests come.
 func (s *Simulation) decide() {
-	var running sync.WaitGroup
-	for number, p := range s.parts[1:] {
-		running.Go(func() { p.decide(s.waiting, number+1) })
-	}
-	s.parts[0].decide(s.waiting, 0)
-	running.Wait()
-	for i := range s.waiting {
-		a := &s.waiting[i]
-		s.tally.count(time.UnixMicro(a.instant), a.logged, &a.decided)
-	}
-	clear(s.waiting)
-	s.waiting, s.bytes = s.waiting[:0], 0
+	s.deciding.Wait()
+	s.decided, s.waiting, s.bytes = s.waiting, s.decided[:0], 0
+	s.deciding.Go(func() {
+		var parts sync.WaitGroup
+		for number, p := range s.parts {
+			parts.Go(func() { p.decide(s.decided, number) })
+		}
+		parts.Wait()
+		for i := range s.decided {
+			a := &s.decided[i]
+			s.tally.count(time.UnixMicro(a.instant), a.logged, &a.decided)
+		}
+		clear(s.decided) // they refer to requests
+	})
 }

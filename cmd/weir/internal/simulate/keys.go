@@ -1,0 +1,53 @@
+package simulate
+
+// keyTable counts the requests of keys, by their hashes. There may be millions of keys, in no order, so that each one that is asked for has to be
+// fetched from memory. It lies in one piece here, and a map would take several, one after the other. There are no pointers, which the garbage
+// collector would follow.
+type keyTable struct {
+	places []countedKey // a power of two of them; a key is in the place of its hash, or behind that
+	n      int
+}
+
+// countedKey counts a key's requests. One without a request is a free place.
+type countedKey struct {
+	hash             uint64
+	requests, denied uint64
+	first            int64 // the first denial, in microseconds since 1970
+}
+
+// at returns a key of which a request has been counted, or a free place for it. The place is valid until the table grows.
+func (t *keyTable) at(hash uint64) *countedKey {
+	for place := hash; ; place++ {
+		k := &t.places[place&uint64(len(t.places)-1)]
+		if k.requests == 0 || k.hash == hash {
+			return k
+		}
+	}
+}
+
+// find returns a key, and adds it if there are fewer than most. Otherwise it returns nil.
+func (t *keyTable) find(hash uint64, most int) *countedKey {
+	if 3*len(t.places) <= 4*t.n {
+		t.grow()
+	}
+	k := t.at(hash)
+	if k.requests == 0 {
+		if t.n >= most {
+			return nil
+		}
+		k.hash = hash
+		t.n++
+	}
+	return k
+}
+
+// grow makes the table twice as large.
+func (t *keyTable) grow() {
+	before := t.places
+	t.places = make([]countedKey, max(64, 2*len(before)))
+	for i := range before {
+		if before[i].requests > 0 {
+			*t.at(before[i].hash) = before[i]
+		}
+	}
+}
