@@ -23,6 +23,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
 
+	"github.com/weir-go/ratelimit/cmd/weir/internal/descriptors"
 	"github.com/weir-go/ratelimit/cmd/weir/internal/forward"
 	"github.com/weir-go/ratelimit/cmd/weir/internal/rls"
 	"github.com/weir-go/ratelimit/core"
@@ -52,6 +53,8 @@ type server struct {
 	forward  *forward.Handler // nil: there are no policies
 	health   *health.Server
 	seen     version // of the files that were read last
+	latest   version // of the files when they were looked at last
+	wrong    string  // the mistakes in them, which were told
 
 	ending, storeGone atomic.Bool
 }
@@ -121,25 +124,33 @@ func (s *server) tellWarnings(text string) {
 	}
 }
 
-// again reads the configuration anew if the files have changed.
+// again reads the configuration anew if the files have changed, and are as they were when they were looked at before: a file that is being written is left
+// alone.
 func (s *server) again() {
 	if s.settings.Config == "" {
 		return
 	}
-	config, seen, err := s.settings.load()
-	if err == nil && seen == s.seen {
+	files, seen, err := readFiles(s.settings.Config, s.settings.HiddenFiles)
+	settled := seen == s.latest
+	s.latest = seen
+	if err == nil && seen == s.seen || !settled {
 		return
 	}
+	s.seen = seen
+	var config *descriptors.Config
+	if err == nil {
+		config, err = descriptors.Parse(files, descriptors.Options{Merge: s.settings.Merge})
+	}
 	if err != nil {
-		if seen != s.seen || seen == (version{}) {
+		if err.Error() != s.wrong {
+			s.wrong = err.Error()
 			for _, line := range lines(err) {
 				s.logger.Error("the configuration makes no sense, and the former one stays", "error", line)
 			}
 		}
-		s.seen = seen
 		return
 	}
-	s.seen = seen
+	s.wrong = ""
 	s.tellWarnings(config.Warnings().Error())
 	s.service.Use(config)
 	s.logger.Info("the configuration was read anew", "domains", config.Domains())

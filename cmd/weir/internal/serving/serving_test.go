@@ -34,6 +34,8 @@ import (
 	reflectionpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
 	"google.golang.org/grpc/status"
 
+	"github.com/weir-go/ratelimit/cmd/weir/internal/rls"
+	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/internal/redistest"
 )
 
@@ -62,6 +64,13 @@ func (j *journal) Write(p []byte) (int, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.text.Write(p)
+}
+
+// count returns how often a text stands in the log.
+func (j *journal) count(text string) int {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return strings.Count(j.text.String(), text)
 }
 
 func (j *journal) has(text string) bool {
@@ -246,6 +255,56 @@ func TestReload(t *testing.T) {
 	}
 	if code, _ := get(t, "http://"+r.HTTP.String()+"/healthcheck"); code != http.StatusOK {
 		t.Errorf("/healthcheck: %d", code)
+	}
+}
+
+// TestHalfAFileIsLeftAlone looks at a file while another program writes it.
+func TestHalfAFileIsLeftAlone(t *testing.T) {
+	dir := t.TempDir()
+	limiter := core.New(core.NewMemory())
+	t.Cleanup(func() { _ = limiter.Close() })
+	s := &server{
+		settings: Settings{Config: write(t, dir, "limits.yaml", limits)}, logger: slog.New(slog.DiscardHandler), service: rls.New(limiter, rls.Options{}),
+	}
+	if err := s.begin(); err != nil {
+		t.Fatal(err)
+	}
+	whole := limits + "  - {key: three, rate_limit: {unit: day, requests_per_unit: 3}}\n"
+	for i, step := range []struct{ text, has string }{
+		{"domain: d\n", "d.two"},
+		{limits + "  - {key: half}\n", "d.two"},
+		{whole, "d.two"},
+		{whole, "d.three"},
+		{whole, "d.three"},
+		{"domain: [", "d.three"},
+		{"domain: [", "d.three"},
+		{limits, "d.three"},
+		{limits, "d.two"},
+	} {
+		write(t, dir, "limits.yaml", step.text)
+		s.again()
+		if dump := s.service.Config().Dump(); !strings.Contains(dump, step.has) || strings.Contains(dump, "d.three") != (step.has == "d.three") {
+			t.Errorf("after look %d the limits are %s", i+1, dump)
+		}
+	}
+}
+
+// TestAMistakeIsToldOnce, however often the files are looked at, also if they are gone.
+func TestAMistakeIsToldOnce(t *testing.T) {
+	file := write(t, t.TempDir(), "limits.yaml", limits)
+	r := start(t, func(s *Settings) { s.Config = file })
+	for range 2 {
+		if err := os.Remove(file); err != nil {
+			t.Fatal(err)
+		}
+		before := r.log.count("no such file")
+		eventually(t, "it is told", func() bool { return r.log.count("no such file") > before })
+		reads := r.log.count("read anew")
+		write(t, filepath.Dir(file), "limits.yaml", limits)
+		eventually(t, "the file is read again", func() bool { return r.log.count("read anew") > reads })
+		if told := r.log.count("no such file") - before; told != 1 {
+			t.Errorf("it is told %d times", told)
+		}
 	}
 }
 
