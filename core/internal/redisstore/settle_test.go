@@ -3,6 +3,8 @@ package redisstore
 import (
 	"errors"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -96,6 +98,79 @@ func TestASettlementThatIsNotAskedCostsNoMore(t *testing.T) {
 		words := slices.Concat([]any{"eval", settle.Source, len(q.Keys)}, q.Keys, q.Arguments, []any{time.Now().UnixMicro()})
 		if reply, err := client.Do(t.Context(), words...).Text(); err != nil || reply != c.reply {
 			t.Errorf("%v are told %q, %v, want %q", c.wanted, reply, err, c.reply)
+		}
+	}
+}
+
+// What is added to a log, before all that it has or behind, never leaves its key without an element, and so does a check after the
+// clock has stepped back: the key could not be made again while its slot is being moved, and would lose its time to live.
+func TestALogThatChangesIsNeverEmpty(t *testing.T) {
+	client := redistest.Start(t, "--notify-keyspace-events", "Eg").Client(t)
+	first := int64(1763683200_123_457)
+	now := first
+	r := newStore(client, func(c *Config) { c.Clock = func() int64 { return now } })
+	t.Cleanup(func() { _ = r.Close() })
+	const deletions = "__keyevent@0__:del"
+	deleted := client.Subscribe(t.Context(), deletions)
+	t.Cleanup(func() { _ = deleted.Close() })
+	if _, err := deleted.Receive(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	plan := exact.NewSpec(exact.Params{Algorithm: exact.SlidingLog, Name: "plan", Capacity: 10, Events: 10, Period: time.Minute}, nil)
+	allow := func(key string, units int) {
+		if _, err := decide(t.Context(), r, call.Check{Key: key, Spec: plan, Units: units}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const second, minute = time.Second, time.Minute
+	for name, c := range map[string]struct {
+		later   time.Duration // after the first charge, and a second one a second later
+		charged time.Duration // two units are added to a charge of then, or one is charged now if this is 0
+		want    []time.Duration
+	}{
+		"before all":                {second, -second, []time.Duration{-second, -second, 0, 0, 0, second}},
+		"in between":                {second, 1, []time.Duration{0, 0, 0, 1, 1, second}},
+		"behind":                    {second, second, []time.Duration{0, 0, 0, second, second, second}},
+		"behind what has left":      {3 * minute, 2*minute + second, []time.Duration{2*minute + second, 2*minute + second}},
+		"after all of it":           {3 * minute, 0, []time.Duration{3 * minute}},
+		"before a part of it":       {0, 0, []time.Duration{0, 0, 0, 0, 0}},
+		"before all of it":          {-second, 0, []time.Duration{-second, -second, -second, -second, -second}},
+		"before what is added then": {-second, -2 * second, []time.Duration{-2 * second, -2 * second, 0, 0, 0, second}},
+	} {
+		for _, plainly := range []bool{true, false} {
+			key := strings.ReplaceAll(name, " ", "-") + strconv.FormatBool(plainly)
+			now = first
+			allow(key, 3)
+			now += second.Microseconds()
+			allow(key, 1)
+			now = first + c.later.Microseconds()
+			if c.charged == 0 {
+				asked := callOf(call.Check{Key: key, Spec: plan, Units: 1})
+				answerTo(t, r, asked.Groups, 1, plainly)
+			} else {
+				at := exact.Charge{At: first + c.charged.Microseconds()}
+				settleBy(t, r, call.Correction{Key: key, Spec: plan, Correction: exact.Correction{Events: 2, At: at}}, plainly)
+			}
+			want := make([]string, len(c.want))
+			for i, at := range c.want {
+				want[i] = strconv.FormatInt(first+at.Microseconds(), 10)
+			}
+			if got := client.LRange(t.Context(), r.Name(key, plan), 0, -1).Val(); !slices.Equal(got, want) {
+				t.Errorf("%s (plainly: %v): the log has %v, want %v", name, plainly, got, want)
+			}
+			if err := client.Publish(t.Context(), deletions, name).Err(); err != nil {
+				t.Fatal(err)
+			}
+			for {
+				told, err := deleted.ReceiveMessage(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				if told.Payload == name {
+					break
+				}
+				t.Errorf("%s (plainly: %v): %s was empty", name, plainly, told.Payload)
+			}
 		}
 	}
 }

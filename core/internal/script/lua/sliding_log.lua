@@ -137,7 +137,11 @@ used, own.newest = own.used, newest
 seen = format('%d %d %d %d', used, oldest, wait, newest)
 
 --- store
-if own.future > 0 then
+-- The key is never empty: in a slot that is being moved it could not be made again. So what has to go from the head, or all of a
+-- log of the future, goes last.
+if own.future > 0 and own.future == used then
+  own.first = own.first + used
+elseif own.future > 0 then
   call('LTRIM', key, '0', format('%d', -1 - own.future))
 end
 local instants, at = {}, format('%d', now)
@@ -145,7 +149,7 @@ for unit = 1, charge + own.future do
   instants[unit] = at
 end
 append_instants(own, instants)
-if own.first > 0 then -- behind that, so that the key is never empty: in a slot that is being moved it could not be made again
+if own.first > 0 then
   call('LTRIM', key, format('%d', own.first), '-1')
 end
 full = now + limit.pace
@@ -174,20 +178,23 @@ else
     at = now
   end
   if units > 0 and at > now - limit.pace then
-    if own.first > 0 then
-      call('LTRIM', key, format('%d', own.first), '-1')
-    end
-    -- The log is in order, so what was admitted later is put behind.
-    local place = first_after(own, at, used)
+    -- The log is in order, so what was admitted later is put behind. What has to go from the head goes last: see above.
+    local gone, length = own.first, own.first + used
+    local place = math.max(gone, first_after(own, at, length))
     local later = call('LRANGE', key, format('%d', place), '-1')
-    if #later > 0 then
-      call('LTRIM', key, '0', format('%d', -1 - #later))
+    if place == gone then
+      gone = length
+    elseif place < length then
+      call('LTRIM', key, '0', format('%d', place - 1))
     end
     local instants, text = {}, format('%d', at)
     for unit = 1, units + #later do
       instants[unit] = later[unit - units] or text
     end
     append_instants(own, instants)
+    if gone > 0 then
+      call('LTRIM', key, format('%d', gone), '-1')
+    end
   end
 end
 local newest = tonumber(call('LINDEX', key, '-1'))

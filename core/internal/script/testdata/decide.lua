@@ -1500,7 +1500,11 @@ else
 end
 
 elseif limit.algorithm == 'sliding-log' then
-if own.future > 0 then
+-- The key is never empty: in a slot that is being moved it could not be made again. So what has to go from the head, or all of a
+-- log of the future, goes last.
+if own.future > 0 and own.future == used then
+  own.first = own.first + used
+elseif own.future > 0 then
   call('LTRIM', key, '0', format('%d', -1 - own.future))
 end
 local instants, at = {}, format('%d', now)
@@ -1508,7 +1512,7 @@ for unit = 1, charge + own.future do
   instants[unit] = at
 end
 append_instants(own, instants)
-if own.first > 0 then -- behind that, so that the key is never empty: in a slot that is being moved it could not be made again
+if own.first > 0 then
   call('LTRIM', key, format('%d', own.first), '-1')
 end
 full = now + limit.pace
