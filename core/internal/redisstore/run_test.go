@@ -11,9 +11,11 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/weir-go/ratelimit/core/internal/call"
+	"github.com/weir-go/ratelimit/core/internal/exact"
 )
 
-// Calls that wait together share a round trip. No script run of it settles or reserves much, and settlements of a key keep their
+// Calls that wait together share a round trip. No script run of it has many keys or writes many
+// instants, and settlements of a key keep their
 // order.
 func TestNoScriptRunIsLong(t *testing.T) {
 	const calls = 101
@@ -22,7 +24,7 @@ func TestNoScriptRunIsLong(t *testing.T) {
 		name string
 		lane func(*Store) *lane
 		ask  func(r *Store, i int) error
-		want string // how many calls each script run has
+		want string // how many keys of states each script run has
 
 		reply, instant string // to each of them, and behind them
 	}{
@@ -35,6 +37,22 @@ func TestNoScriptRunIsLong(t *testing.T) {
 			})
 			return err
 		}, "[1 16 16 16 16 16 16 4]", "0", " " + instant},
+		{"plain checks", func(r *Store) *lane { return r.only.checks }, func(r *Store, i int) error {
+			_, err := decide(t.Context(), r, call.Check{Key: fmt.Sprint("key:", i), Spec: hourly, Units: 1})
+			return err
+		}, "[1 64 36]", "0", " " + instant},
+		{"calls of two checks", func(r *Store) *lane { return r.only.checks }, func(r *Store, i int) error {
+			key := fmt.Sprint("key:", i)
+			_, err := decide(t.Context(), r, call.Check{Key: key, Spec: hourly, Units: 1}, call.Check{Key: key, Spec: spec(exact.Leaky, 5, 1, time.Hour), Units: 1})
+			return err
+		}, "[2 32 32 32 32 32 32 8]", "0", " " + instant},
+		{"places that are given back", func(r *Store) *lane { return r.only.places }, func(r *Store, i int) error {
+			return r.Settle(t.Context(), []call.Correction{release(keys[i%2], spec(exact.Concurrent, 10, 10, time.Minute), call.NewHolder(), 1)})
+		}, "[1 32 32 32 4]", "0", ""},
+		{"checks of many units of logs", func(r *Store) *lane { return r.only.checks }, func(r *Store, i int) error {
+			_, err := decide(t.Context(), r, call.Check{Key: fmt.Sprint("key:", i), Spec: spec(exact.SlidingLog, 1000, 1000, time.Hour), Units: 300})
+			return err
+		}, fmt.Sprint(slices.Concat([]int{1}, slices.Repeat([]int{3}, 33), []int{1})), "0 0 0 0", " " + instant},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			opened := make(chan struct{})
@@ -65,7 +83,7 @@ func TestNoScriptRunIsLong(t *testing.T) {
 			close(opened)
 			group.Wait()
 			if got := fmt.Sprint(runs); got != test.want {
-				t.Errorf("the script runs have had %v calls, want %v", got, test.want)
+				t.Errorf("the script runs have had %v keys, want %v", got, test.want)
 			}
 			for key, of := range units {
 				if !slices.IsSorted(of) {

@@ -174,19 +174,26 @@ func (r *Store) shareRuns(ctx *batch.Context, s *server, runs []run, commands []
 		failure = r.sendRuns(ctx, s, parted)
 		answered = answered || failure == nil
 	}
-	for _, one := range runs {
-		switch one.does {
-		case script.Check, script.Book:
-			r.sendUnknown(ctx, s, script.Decide, one.groups)
-		case script.Adjust:
-			r.sendUnknown(ctx, s, script.Settle, one.groups)
-		default: // the other scripts know every state
-		}
-	}
+	r.sendUnknownOf(ctx, s, runs)
 	if answered {
 		return nil
 	}
 	return failure
+}
+
+// sendUnknownOf is sendUnknown for all runs of a batch, in one round trip more.
+func (r *Store) sendUnknownOf(ctx *batch.Context, s *server, runs []run) {
+	does, plain := script.Decide, []*requestGroup(nil)
+	for _, one := range runs {
+		switch one.does {
+		case script.Check, script.Book:
+			plain = append(plain, one.groups...)
+		case script.Adjust:
+			does, plain = script.Settle, append(plain, one.groups...)
+		default: // the other scripts know every state
+		}
+	}
+	r.sendUnknown(ctx, s, does, plain)
 }
 
 // execute has a pipeline executed. If it has no connection, go-redis says so, but not to the

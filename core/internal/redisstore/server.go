@@ -22,8 +22,7 @@ const (
 	// inFlightPlaces how many of places that are renewed or given back.
 	inFlightSettlements = 1
 	inFlightPlaces      = 1
-	// fullBatch is the greatest weight of a batch: Redis decides it in about a millisecond, and serves no other command
-	// meanwhile. Settlements take longer, so they have shorter script runs: see mostKeys.
+	// fullBatch is the greatest weight of a batch: Redis decides it in about a millisecond, in several script runs: see mostKeys.
 	fullBatch = 256
 	// queueBudgets is how many budgets a call may wait until it is sent, by default: a server that
 	// answers within the budget has opened a connection by then, which takes up to seven round

@@ -455,6 +455,9 @@ func (r *Request) Weight(times int) int {
 	return r.checks + r.noted*(weightOfNoted-1) + r.load + len(r.Reserving) + r.logged*times/unitsPerWeight
 }
 
+// Instants returns how many instants a request adds to logs, if it is asked so often.
+func (r *Request) Instants(times int) int { return r.logged * times }
+
 const (
 	// weightOfNoted is the weight of a noted check: measured, 23 to 30 µs of Redis where a plain one took 9 to 12.
 	weightOfNoted = 3
