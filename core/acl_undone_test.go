@@ -337,7 +337,10 @@ func TestWhatEndsIsGivenBackOnceWhateverIsRefused(t *testing.T) {
 			}
 			now = now.Add(61 * time.Second)
 			for range 5 {
-				_, _ = decideWith(t.Context(), s.lacking, s.reserving(9)) // which is denied, and gives back first
+				r, err := core.New(s.lacking).Reserve(t.Context(), s.reserving(9)) // which gives back first
+				if err == nil && r.Allowed() {
+					t.Errorf("without %s, 9 of %s are free, of which 6 are in use", command, s.limit)
+				}
 			}
 			d, err := core.New(s.all).Peek(t.Context(), "open", s.limit)
 			if err != nil {
