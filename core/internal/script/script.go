@@ -174,6 +174,19 @@ func (a *assembly) include(name string) {
 			a.append(luaFile("asked"))
 		}
 		a.append(luaFile(name))
+	case Settle.file():
+		text, reply, _ := strings.Cut(luaFile(name), "--- reply\n")
+		a.append(text)
+		if a.does == Settle {
+			a.append(reply)
+		}
+	case "give_back":
+		own := assembly{of: a.of, does: a.does}
+		if a.does == Reserve { // what else is reserved for a time has not been by these scripts
+			own.of = slices.DeleteFunc(slices.Clone(a.of), func(a exact.Algorithm) bool { return a.Unreserved() != "" && !Books(a) })
+		}
+		own.append(luaFile(name))
+		_, _ = a.WriteString(own.String())
 	case Reserve.file():
 		text, _, _ := strings.Cut(luaFile(name), "\n--- open")
 		a.append(text + "\n")

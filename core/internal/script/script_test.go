@@ -25,6 +25,7 @@ func TestScriptsStandInFiles(t *testing.T) {
 		}
 		scripts[does.file()+".lua"] = New(does, Mixed, false).Source
 	}
+	scripts["decide_concurrent.lua"] = New(Decide, exact.Concurrent, false).Source
 	const directory = "testdata"
 	if *rewriteScripts {
 		if err := os.MkdirAll(directory, 0o755); err != nil {

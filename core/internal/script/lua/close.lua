@@ -8,6 +8,7 @@
 --
 -- Returns what settle.lua does, with a 2 for each of them that had been given back.
 
+--- ending
 --- give_back
 
 local closed = tonumber(ARGV[1])
@@ -21,7 +22,10 @@ end
 for i = 0, closed - 1 do
   local argument = 2 + #words + 3 * i
   local place, open = tonumber(ARGV[argument]), KEYS[#keys + 1 + i]
-  give_back(keys[place], open)
+  local ended = due(open)
+  if ended ~= 0 then
+    give_back(keys[place], open, ended)
+  end
   if call('ZREM', open, ARGV[argument + 1]) == 0 then
     late[place] = true
     local first = (place - 1) * 5

@@ -1,42 +1,29 @@
--- correct carries out a settlement.
-local function correct(KEYS, ARGV)
+-- Gives back what has ended of open reservations, and settles.
+
+-- correct carries out settlements, as settle.lua does.
+do
+  local KEYS, ARGV
   --- settle
+  correct = function(keys, words)
+    KEYS, ARGV = keys, words
+    return carry_out()
+  end
 end
 
--- recovery returns how many microseconds after a charge something can be left of it, by its limit.
-local function recovery(limit)
-  local algorithm, capacity, pace, tick = string.match(limit, '^%a+ (%S+) (%d+) (%d+) (%d+)')
-  capacity, pace = tonumber(capacity), tonumber(pace)
-  if string.find(algorithm, '^sliding') or algorithm == 'fixed-window' then
-    return 2 * pace * tick
-  end
-  return math.ceil(capacity / pace) * tick
-end
-
--- How many ended reservations a script run still looks at. What is left over stays charged until later ones.
-local most_ended = 4
-
--- give_back gives back what has ended of the open reservations of a key: those that have ended last, the newest charge
--- first. It returns whether it has, or nil if none has ended or the script run has looked at enough of them.
-local function give_back(key, open)
-  if most_ended == 0 then
-    return nil
-  end
-  local instant = format('%d', now)
-  local due = try('ZCOUNT', open, '-inf', instant) -- which Redis answers sooner than which one ends first
-  if due == 0 then
-    return nil
-  elseif type(due) == 'table' then
+-- give_back gives back what has ended of the open reservations of a key, if any are due: those that have ended last, the newest
+-- charge first. It returns whether it has.
+give_back = function(key, open, ended)
+  if type(ended) == 'table' then
     call('UNLINK', open) -- somebody else has written it
     return false
   end
-  local ended, given = {}, false
-  for i, member in ipairs(call('ZRANGE', open, instant, '-inf', 'BYSCORE', 'REV', 'LIMIT', '0', most_ended)) do
+  local list, given = {}, false
+  for i, member in ipairs(call('ZRANGE', open, format('%d', now), '-inf', 'BYSCORE', 'REV', 'LIMIT', '0', most_ended)) do
     local at, after, order, units, limit = string.match(member, '^%S+ (%d+) (%d+) (%d+) (%d+) (.+)$')
-    ended[i] = { member = member, at = tonumber(at), after = tonumber(after), order = tonumber(order), units = units, limit = limit }
+    list[i] = { member = member, at = tonumber(at), after = tonumber(after), order = tonumber(order), units = units, limit = limit }
   end
-  most_ended = most_ended - #ended
-  table.sort(ended, function(a, b)
+  most_ended = most_ended - #list
+  table.sort(list, function(a, b)
     if a.at ~= b.at then
       return a.at > b.at
     elseif a.order ~= b.order then
@@ -46,7 +33,7 @@ local function give_back(key, open)
     end
     return a.member > b.member
   end)
-  for _, one in ipairs(ended) do
+  for _, one in ipairs(list) do
     -- It is taken out first: if Redis refuses in the middle, what has ended is not given back another time.
     if try('ZREM', open, one.member) == 1 then -- else Redis has refused, and the next call tries again
       if one.limit and now < one.at + recovery(one.limit) then -- else nothing can be left of it

@@ -16,7 +16,7 @@ local terms, names, opens = {}, {}, {} -- of the checks that reserve, by their p
 local lives = {} -- how many milliseconds a set of open reservations lives, at least, or less than 0
 local reclaimed = {} -- the places of those where reservations had ended
 
---- give_back
+--- ending
 
 -- read_row reads what checks in a row share that reserve. It returns the place of the first one and their number
 -- besides.
@@ -53,12 +53,13 @@ for key = asked + 1, #KEYS do
   local open = KEYS[key]
   terms[place], names[place], opens[place] = row, ARGV[word], open
   local left = call('PTTL', open)
-  if left ~= -2 then -- there are some
-    local given = give_back(KEYS[place], open)
-    if given ~= nil then
-      reclaimed[place] = given
-      left = call('PTTL', open)
+  local ended = left ~= -2 and due(open) or 0
+  if ended ~= 0 then
+    if not give_back then -- its functions are many
+      --- give_back
     end
+    reclaimed[place] = give_back(KEYS[place], open, ended)
+    left = call('PTTL', open)
   end
   lives[open] = left
   place, behind, word = place + 1, behind - 1, word + 1

@@ -532,8 +532,29 @@ end
 --
 -- Returns what settle.lua does, with a 2 for each of them that had been given back.
 
--- correct carries out a settlement.
-local function correct(KEYS, ARGV)
+-- How many ended reservations a script run still looks at. What is left over stays charged until later ones.
+local most_ended = 4
+local correct, give_back -- see give_back.lua
+
+-- due returns how many open reservations of a key have ended, or 0 if the script run has looked at enough of them.
+local function due(open)
+  return most_ended > 0 and try('ZCOUNT', open, '-inf', format('%d', now)) or 0 -- which Redis answers sooner than which one ends first
+end
+
+-- recovery returns how many microseconds after a charge something can be left of it, by its limit.
+local function recovery(limit)
+  local algorithm, capacity, pace, tick = string.match(limit, '^%a+ (%S+) (%d+) (%d+) (%d+)')
+  capacity, pace = tonumber(capacity), tonumber(pace)
+  if string.find(algorithm, '^sliding') or algorithm == 'fixed-window' then
+    return 2 * pace * tick
+  end
+  return math.ceil(capacity / pace) * tick
+end
+-- Gives back what has ended of open reservations, and settles.
+
+-- correct carries out settlements, as settle.lua does.
+do
+  local KEYS, ARGV
 -- Settles what decisions have charged: gives back what was too much, and adds what was
 -- too little.
 --
@@ -1836,74 +1857,62 @@ end
   return asked
 end
 
-local results, asking, refusal = {}, nil, nil
-for number = 1, #KEYS do
-  local settled, asks, other = pcall(settle, number)
-  if settled then
-    results[#results + 1] = other or '0'
-    if asks then
-      asking = asking or {}
-      asking[#asking + 1] = number
-    end
-  else
-    results[#results + 1] = '1'
-    told_by[KEYS[number]] = nil
-    refusal = refusal or type(asks) == 'table' and asks.err or tostring(asks)
-  end
-end
-if asking then
-  for _, number in ipairs(asking) do
-    local key, read, seen = KEYS[number], true, nil
-    if told_by[key] and told_by[key] == ARGV[(number - 1) * 5 + 1] and told[key] then
-      seen = told[key]
+-- carry_out carries out all settlements, and returns the reply.
+local function carry_out()
+  local results, asking, refusal = {}, nil, nil
+  for number = 1, #KEYS do
+    local settled, asks, other = pcall(settle, number)
+    if settled then
+      results[#results + 1] = other or '0'
+      if asks then
+        asking = asking or {}
+        asking[#asking + 1] = number
+      end
     else
-      read, seen = pcall(settle, number, true)
+      results[#results + 1] = '1'
+      told_by[KEYS[number]] = nil
+      refusal = refusal or type(asks) == 'table' and asks.err or tostring(asks)
     end
-    if read then -- else the caller misses the numbers
-      results[number] = results[number] .. ',' .. string.gsub(seen, ' ', ',')
+  end
+  if asking then
+    for _, number in ipairs(asking) do
+      local key, read, seen = KEYS[number], true, nil
+      if told_by[key] and told_by[key] == ARGV[(number - 1) * 5 + 1] and told[key] then
+        seen = told[key]
+      else
+        read, seen = pcall(settle, number, true)
+      end
+      if read then -- else the caller misses the numbers
+        results[number] = results[number] .. ',' .. string.gsub(seen, ' ', ',')
+      end
     end
   end
-end
-if refusal then
-  results[#results] = results[#results] .. '\n' .. refusal
-end
-return table.concat(results, ' ')
-end
-
--- recovery returns how many microseconds after a charge something can be left of it, by its limit.
-local function recovery(limit)
-  local algorithm, capacity, pace, tick = string.match(limit, '^%a+ (%S+) (%d+) (%d+) (%d+)')
-  capacity, pace = tonumber(capacity), tonumber(pace)
-  if string.find(algorithm, '^sliding') or algorithm == 'fixed-window' then
-    return 2 * pace * tick
+  if refusal then
+    results[#results] = results[#results] .. '\n' .. refusal
   end
-  return math.ceil(capacity / pace) * tick
+  return table.concat(results, ' ')
 end
 
--- How many ended reservations a script run still looks at. What is left over stays charged until later ones.
-local most_ended = 4
-
--- give_back gives back what has ended of the open reservations of a key: those that have ended last, the newest charge
--- first. It returns whether it has, or nil if none has ended or the script run has looked at enough of them.
-local function give_back(key, open)
-  if most_ended == 0 then
-    return nil
+  correct = function(keys, words)
+    KEYS, ARGV = keys, words
+    return carry_out()
   end
-  local instant = format('%d', now)
-  local due = try('ZCOUNT', open, '-inf', instant) -- which Redis answers sooner than which one ends first
-  if due == 0 then
-    return nil
-  elseif type(due) == 'table' then
+end
+
+-- give_back gives back what has ended of the open reservations of a key, if any are due: those that have ended last, the newest
+-- charge first. It returns whether it has.
+give_back = function(key, open, ended)
+  if type(ended) == 'table' then
     call('UNLINK', open) -- somebody else has written it
     return false
   end
-  local ended, given = {}, false
-  for i, member in ipairs(call('ZRANGE', open, instant, '-inf', 'BYSCORE', 'REV', 'LIMIT', '0', most_ended)) do
+  local list, given = {}, false
+  for i, member in ipairs(call('ZRANGE', open, format('%d', now), '-inf', 'BYSCORE', 'REV', 'LIMIT', '0', most_ended)) do
     local at, after, order, units, limit = string.match(member, '^%S+ (%d+) (%d+) (%d+) (%d+) (.+)$')
-    ended[i] = { member = member, at = tonumber(at), after = tonumber(after), order = tonumber(order), units = units, limit = limit }
+    list[i] = { member = member, at = tonumber(at), after = tonumber(after), order = tonumber(order), units = units, limit = limit }
   end
-  most_ended = most_ended - #ended
-  table.sort(ended, function(a, b)
+  most_ended = most_ended - #list
+  table.sort(list, function(a, b)
     if a.at ~= b.at then
       return a.at > b.at
     elseif a.order ~= b.order then
@@ -1913,7 +1922,7 @@ local function give_back(key, open)
     end
     return a.member > b.member
   end)
-  for _, one in ipairs(ended) do
+  for _, one in ipairs(list) do
     -- It is taken out first: if Redis refuses in the middle, what has ended is not given back another time.
     if try('ZREM', open, one.member) == 1 then -- else Redis has refused, and the next call tries again
       if one.limit and now < one.at + recovery(one.limit) then -- else nothing can be left of it
@@ -1940,7 +1949,10 @@ end
 for i = 0, closed - 1 do
   local argument = 2 + #words + 3 * i
   local place, open = tonumber(ARGV[argument]), KEYS[#keys + 1 + i]
-  give_back(keys[place], open)
+  local ended = due(open)
+  if ended ~= 0 then
+    give_back(keys[place], open, ended)
+  end
   if call('ZREM', open, ARGV[argument + 1]) == 0 then
     late[place] = true
     local first = (place - 1) * 5

@@ -540,8 +540,68 @@ local terms, names, opens = {}, {}, {} -- of the checks that reserve, by their p
 local lives = {} -- how many milliseconds a set of open reservations lives, at least, or less than 0
 local reclaimed = {} -- the places of those where reservations had ended
 
--- correct carries out a settlement.
-local function correct(KEYS, ARGV)
+-- How many ended reservations a script run still looks at. What is left over stays charged until later ones.
+local most_ended = 4
+local correct, give_back -- see give_back.lua
+
+-- due returns how many open reservations of a key have ended, or 0 if the script run has looked at enough of them.
+local function due(open)
+  return most_ended > 0 and try('ZCOUNT', open, '-inf', format('%d', now)) or 0 -- which Redis answers sooner than which one ends first
+end
+
+-- recovery returns how many microseconds after a charge something can be left of it, by its limit.
+local function recovery(limit)
+  local algorithm, capacity, pace, tick = string.match(limit, '^%a+ (%S+) (%d+) (%d+) (%d+)')
+  capacity, pace = tonumber(capacity), tonumber(pace)
+  if string.find(algorithm, '^sliding') or algorithm == 'fixed-window' then
+    return 2 * pace * tick
+  end
+  return math.ceil(capacity / pace) * tick
+end
+
+-- read_row reads what checks in a row share that reserve. It returns the place of the first one and their number
+-- besides.
+local function read_row(text)
+  local place, number, lasts, limit = string.match(text, '^(%d+) (%d+) (%d+) (.+)$')
+  local ends = now + lasts
+  local expires = math.max(now + recovery(limit), ends)
+  return { limit = limit, ends = format('%d', ends), expires = expires - expires % 1000000 }, tonumber(place), tonumber(number)
+end
+
+-- reserve notes what a check was charged, what is used after that, and its number.
+local function reserve(place, units, after, order)
+  local row, open = terms[place], opens[place]
+  if after ~= row.after or units ~= row.units or order > 0 then -- most keys have recovered, and get the same
+    row.after, row.units = after, units
+    row.charged = format(' %d %d %d %d %s', now, after, order, units, row.limit)
+  end
+  call('ZADD', open, row.ends, names[place] .. row.charged)
+  local left = (row.expires - now) / 1000
+  if lives[open] < left then
+    row.expiry = row.expiry or format('%d', row.expires / 1000 + grace)
+    call('PEXPIREAT', open, row.expiry)
+    lives[open] = left
+  end
+end
+
+local row, place, behind = nil, 0, 0
+local word = argument + ARGV[2]
+for key = asked + 1, #KEYS do
+  if behind == 0 then
+    row, place, behind = read_row(ARGV[word])
+    word = word + 1
+  end
+  local open = KEYS[key]
+  terms[place], names[place], opens[place] = row, ARGV[word], open
+  local left = call('PTTL', open)
+  local ended = left ~= -2 and due(open) or 0
+  if ended ~= 0 then
+    if not give_back then -- its functions are many
+-- Gives back what has ended of open reservations, and settles.
+
+-- correct carries out settlements, as settle.lua does.
+do
+  local KEYS, ARGV
 -- Settles what decisions have charged: gives back what was too much, and adds what was
 -- too little.
 --
@@ -626,96 +686,6 @@ end
   if asked then
     how = string.sub(how, 1, -2)
   end
-if limit.algorithm == 'concurrent' and not look then
-  local key, holder = KEYS[number], ARGV[argument + 2]
-  local places = -ARGV[argument + 1]
-  if how == 'settle' then
-    local gone = unless_damaged(try('ZREM', key, named(holder, places)))
-    if gone == 1 then
-      if places > 1 then
-        add_further(key, 1 - places)
-      end
-      given_back(key)
-    end
-  elseif how == 'leave' then -- a waiter: its id, and since when it has waited
-    if unless_damaged(try('ZCARD', key)) then
-      leave(key, holder, places)
-      given_back(key) -- also if it has only held up others
-    end
-  elseif how == 'renew' then
-    holder = named(holder, places)
-    local ends = unless_damaged(try('ZSCORE', key, holder))
-    if not ends or tonumber(ends) <= now then
-      return asked, '2'
-    end
-    limit.ends = limit.ends or format('%d', now + limit.pace)
-    limit.expires = limit.expires or format('%d', (now + limit.pace + remembered) / 1000 + grace)
-    -- It comes first: a server that has no memory left denies ZADD unless the script has written before.
-    call('PEXPIREAT', key, limit.expires)
-    call('ZADD', key, 'XX', limit.ends, holder)
-  elseif how == 'reset' then
-    local holders = unless_damaged(try('ZRANGE', key, '0', '+inf', 'BYSCORE', 'LIMIT', '0', most))
-    if not holders then
-      call('UNLINK', key)
-    elseif #holders == most then -- there may be more of them
-      call('ZREM', key, unpack(holders))
-      local places = further_of(holders)
-      if places > 0 then
-        add_further(key, -places)
-      end
-      return asked, '5'
-    else
-      call('ZREM', key, '*', unpack(holders))
-      given_back(key)
-    end
-  end
-  return asked
-end
-if limit.algorithm == 'ban' and not look then
-  local key, strikes = KEYS[number], tonumber(ARGV[argument + 1])
-  if how == 'reset' then
-    call('UNLINK', key)
-    return
-  end
-  read_terms(limit)
-  local ban, forgotten, begun = find_ban(limit, key), nil, false
-  if how == 'raise' and ban then
-    strikes = math.max(0, strikes - #ban.strikes)
-  end
-  if how == 'ban' then
-    ban = ban or { count = 0 }
-    ban.since, ban.ends, ban.strikes = now, now + strikes, {}
-    forgotten = write_ban(limit, key, ban, ARGV[argument + 2])
-  elseif ban and ban.left > 0 then
-    if strikes > 0 and limit.extends then
-      forgotten = extend_ban(limit, key, ban)
-    end
-  elseif strikes > 0 then
-    forgotten, begun = add_strikes(limit, key, ban, strikes)
-  elseif strikes < 0 and ban and #ban.strikes > 0 then
-    for _ = strikes, -1 do
-      table.remove(ban.strikes)
-    end
-    if #ban.strikes > 0 or ban.ends > 0 then
-      forgotten = write_ban(limit, key, ban, '')
-    else
-      call('UNLINK', key)
-    end
-  end
-  if forgotten then
-    call('PEXPIREAT', key, format('%d', (forgotten - forgotten % 1000000) / 1000 + grace))
-  end
-  return asked, begun and '3'
-end
-if limit.algorithm == 'calendar' and how ~= 'reset' then
-  if not limit.found then
-    find_window(limit)
-  end
-  if not limit.opens then
-    return false, '4,' .. format('%d', now)
-  end
-end
-
   -- A named limit's numbers may have changed since the charge: those stand that the
   -- state has. Capacities of windows are no part of them, so what others have used is
   -- not cut down to this one's.
@@ -777,11 +747,6 @@ elseif limit.algorithm == 'sliding-log' then
 tells = true -- its instants say what is left of a charge
 limit = copied(limit)
 limit.capacity = largest -- what others have used is not cut down to this one's
-
-elseif limit.algorithm == 'concurrent' or limit.algorithm == 'ban' then
-elseif limit.algorithm == 'calendar' then
-limit = copied(limit)
-limit.capacity = largest -- no part of the numbers: what others have used is not cut down to this one's
 
 end
   end
@@ -996,198 +961,6 @@ end
 former, repair, damaged = own.former, own.repair, own.damaged
 used, own.newest = own.used, newest
 seen = format('%d %d %d %d', used, oldest, wait, newest)
-
-elseif limit.algorithm == 'concurrent' then
--- Redis takes longer to print a score than to count members. All places are behind the token, so its rank
--- from the end is their number, and the token itself need not be read. When the first lease ends is read
--- only for whoever cannot have a place, or only asks.
-own = holder
-local first, gone, waits, sum = nil, 0, false, 0
-local behind = try('ZREVRANK', key, '.')
-if tonumber(behind) then
-  former, instant = now, instant or format('%d', now)
-  local others = call('ZCARD', key) - 1 - behind
-  if others > 0 then
-    damaged = call('ZCOUNT', key, format('%d', wanted), format('(%d', front)) ~= others
-    sum, waits = count_further(key), first_of(key, format('%d', wanted)) ~= nil
-  end
-  if behind > 0 then
-    if not limit.charged or cost > limit.ceiling - behind - sum then
-      first = tonumber(call('ZRANGE', key, -behind, -behind, 'WITHSCORES')[2])
-    end
-    if not first or first <= now then
-      first, gone = nil, call('ZCOUNT', key, '-inf', instant) - 1 - others -- the token is no place
-      damaged = damaged or gone ~= 0 and gone ~= call('ZCOUNT', key, '0', instant) -- there is one before the token or before 1970
-    end
-    if gone > 0 and sum > 0 and not damaged then
-      sum = sum - further_of(ended(key))
-    end
-    repair, used = gone > 0, behind - gone + sum
-  end
-else
-  state = behind or nil
-  damaged = not state and call('ZCARD', key) > 0
-end
-if damaged then
-  used, former, waits = 0, -1, false
-end
-if own and string.byte(own) == 63 then -- a "?": it waits
-  local name, age, since, id = string.match(own, '^%?(%S+) (%d+) (%d+) (%S+)$')
-  since = tonumber(since)
-  if since == 0 then
-    since = now - tonumber(age)
-  end
-  own = { holder = name, since = since, name = format('%016d', since) .. ' ' .. id }
-  local ends = former >= 0 and call('ZSCORE', key, named('+' .. own.name, cost))
-  if ends and tonumber(ends) > now then
-    own.kept = true
-    leave(key, own.name, cost) -- its places are free for nobody else
-    behind, sum, waits = behind - 1, sum + 1 - cost, false
-    used = used - cost
-  end
-end
-room = limit.ceiling - used
-local blocked -- places may be free, and are kept for others
-if waits and limit.charged and cost <= room then
-  local taken, ceiling = hand_over(key, used, type(own) == 'table' and own.since or now)
-  if taken > used then
-    behind, sum = call('ZREVRANK', key, '.'), count_further(key)
-    used, gone, first = taken, call('ZCOUNT', key, '0', instant), nil
-    if gone > 0 and sum > 0 then
-      sum = sum - further_of(ended(key))
-    end
-    used = behind - gone + sum
-  end
-  room = limit.ceiling - math.max(used, taken)
-  blocked = cost > room or ceiling >= limit.ceiling
-  if blocked then
-    room = math.min(room, cost - 1)
-  end
-end
-seen = '0 0 0 0'
-if used == 0 and not blocked then
-  -- That is all.
-elseif used == 0 then -- all is free, and left to waiters who have been told
-  used = limit.ceiling - cost + 1
-  seen = format('%d 0 %d 0', used, life)
-elseif limit.charged and cost <= room then
-  former = now + limit.pace + remembered
-  seen = told[used] or format('%d 0 0 0', used)
-  told[used] = seen
-else
-  -- The places are in order, and the last ones are held: so their ranks count from the end.
-  local excess, missing, wait, held = math.max(used - limit.capacity, 0), cost - limit.ceiling + used, 0, behind - gone
-  local ends
-  if sum > 0 then
-    local list, freed = call('ZRANGE', key, -held, math.min(-1, most - held), 'WITHSCORES'), 0
-    for i = 1, #list, 2 do
-      if freed <= excess then
-        ends = list[i + 1] - now
-      end
-      if freed < missing then
-        wait = list[i + 1] - now
-      end
-      freed = freed + places_of(list[i])
-    end
-  else
-    if not first or excess > 0 then
-      first = tonumber(call('ZRANGE', key, excess - held, excess - held, 'WITHSCORES')[2])
-    end
-    ends = first - now
-    if missing == excess + 1 then
-      wait = ends
-    elseif missing > 0 and cost <= limit.ceiling then
-      wait = call('ZRANGE', key, missing - 1 - held, missing - 1 - held, 'WITHSCORES')[2] - now
-    end
-  end
-  ends, wait = math.min(ends or 0, remembered), math.min(wait, remembered)
-  former = now + ends + remembered
-  if blocked then
-    wait = math.max(ends, wait)
-  elseif cost == 0 or missing <= 0 or cost > limit.ceiling then
-    wait = 0
-  end
-  if cost > 0 and missing > 0 then
-    repair = repair or call('ZCOUNT', key, format('(%d', now + remembered), '+inf') > 0
-  end
-  if blocked then -- the caller works out that it does not fit
-    used = math.max(used, limit.ceiling - cost + 1)
-  end
-  seen = format('%d %d %d 0', used, ends, wait)
-end
-if type(own) == 'table' then
-  own.lacks = cost > room
-end
-
-elseif limit.algorithm == 'ban' then
-state = try('HMGET', key, 'count')
-room = largest
-seen = '0 0 0 0'
-if state[1] then
-  local fields = call('HMGET', key, 'since', 'until', 'strikes')
-  own = read_ban(limit, state[1], fields[1], fields[2], fields[3])
-  if not own then
-    damaged = true
-  elseif own.left > 0 then
-    banned, room, used, repair = number, 0, limit.capacity, own.early
-    if limit.extends and (limit.charged or limit.mode == 'strike') then
-      own.left, repair = own.length, true
-      own.gone = own.length + limit.forget
-    end
-    seen = format('%d %d %d %d', used, own.left, own.count, own.gone)
-  else
-    local strikes = own.strikes
-    used = #strikes
-    if used > 0 then
-      local newest = strikes[used] + limit.pace - now
-      seen = format('%d %d %d %d', used, strikes[1] + limit.pace - now, own.count, math.max(own.gone, newest))
-    else
-      seen = format('0 0 %d %d', own.count, own.gone)
-    end
-  end
-end
-
-elseif limit.algorithm == 'calendar' then
-if not limit.found then
-  find_window(limit)
-end
-local opens, closes = limit.opens, limit.closes
-if not opens then
-  undated, used = true, limit.capacity
-  seen = format('%d %d?', used, now)
-else
-  state = try('HMGET', key, 'count', 'start', 'end', 'past')
-  kept = state[4]
-  local ends = closes -- when the next window opens
-  if state[1] or state[2] or state[3] then
-    local count, start, finish = tonumber(state[1]), tonumber(state[2]), tonumber(state[3])
-    if not (count and start and finish and count > 0 and start >= 0 and finish > start)
-      or count % 1 + start % 1 + finish % 1 ~= 0 or count > largest or finish > largest
-      or finish - start > 31795200000000 then -- 368 days: none is as long
-      damaged = true
-    elseif start == opens and finish == closes then
-      used, own, former = count, true, limit.lingers
-    else
-      if start >= closes then -- the clock has stepped back
-        start, finish, repair = opens, closes, true
-      end
-      local lingers, last = lingering(start, finish), finish
-      if finish < closes then
-        last = ending(start, finish, lingers, opens, closes)
-      elseif finish > closes then
-        last = ending(start, finish, lingers, closes, limit.later)
-      end
-      if last > now then
-        ends = last
-        used, own, former = count, { start, finish, lingers }, lingers
-      end
-    end
-    if used > limit.capacity then
-      used, repair = limit.capacity, true
-    end
-  end
-  seen = format('%d %d', used, ends - now)
-end
 
 end
 if found then
@@ -1573,18 +1346,6 @@ if newest then
     call('PEXPIREAT', key, format('%d', (full - full % 1000000) / 1000 + grace))
   end
 end
-elseif limit.algorithm == 'concurrent' or limit.algorithm == 'ban' then
-elseif limit.algorithm == 'calendar' then
-local start = limit.opens or now
-if type(own) == 'table' then
-  start = own[1]
-end
-if not known or at >= start then -- its window is open
-  if raise then
-    units = math.max(0, units - used)
-  end
-  charge = math.max(-used, math.min(units, math.max(0, charged.capacity - used)))
-end
 end
   end
   if not reset and (charge ~= 0 or previous ~= before) then
@@ -1702,76 +1463,6 @@ if charge == 0 then
   full = now + own.newest
 end
 
-elseif limit.algorithm == 'concurrent' then
-if repair then
-  local dead = ended(key)
-  if #dead > 0 then
-    mark = '-'
-    call('ZREM', key, unpack(dead))
-    local sum = further_of(dead)
-    if sum > 0 then
-      add_further(key, -sum)
-    end
-  end
-  if charge == 0 then
-    local latest = format('%d', now + remembered)
-    for _, late in ipairs(call('ZRANGE', key, '(' .. latest, '+inf', 'BYSCORE', 'LIMIT', '0', most)) do
-      call('ZADD', key, latest, late)
-    end
-  end
-  repair = false -- the time to live is looked at in any case
-end
-full = now + limit.pace + remembered
-if charge > 0 then
-  present = present or format('%d', -now)
-  limit.ends = limit.ends or format('%d', now + limit.pace) -- the same for all checks of a script run
-  local name = own
-  if type(own) == 'table' then
-    name = own.holder
-    call('ZREM', key, own.name, '@' .. own.name)
-  end
-  name = named(name, charge)
-  local latest = tokens[key]
-  -- The token is now, if that lowers the score of the latest one: then two scores change.
-  if latest or call('ZADD', key, 'LT', 'CH', present, '.', limit.ends, name) < 2 then
-    latest = latest or -call('ZSCORE', key, '.')
-    if latest % 1 == 0 and latest < largest then
-      seen = string.match(seen, '.* ') .. format('%d', latest)
-    else
-      call('UNLINK', key)
-      latest, former, seen, mark = 0, -1, '0 0 0 0', '!'
-    end
-    tokens[key] = math.max(latest + 1, now)
-    call('ZADD', key, format('%d', -tokens[key]), '.', limit.ends, name)
-  end
-  if charge > 1 then
-    add_further(key, charge - 1)
-  end
-end
-if former >= 0 then
-  former, renumbered = full, true
-end
-
-elseif limit.algorithm == 'ban' then
-if own and own.left > 0 then
-  full = extend_ban(limit, key, own)
-else
-  full = add_strikes(limit, key, own, charge)
-end
-
-elseif limit.algorithm == 'calendar' then
-local admitted = format('%d', used + charge)
-full = limit.lingers
-if own == true then -- it stands as it is
-  call('HSET', key, 'count', admitted)
-else
-  local start, finish = limit.opens, limit.closes
-  if own then
-    start, finish, full = own[1], own[2], own[3]
-  end
-  call('HSET', key, 'count', admitted, 'start', format('%d', start), 'end', format('%d', finish))
-end
-
 end
 if text and sunk then
   call('HSET', key, 'tat', text, unpack(sunk))
@@ -1825,7 +1516,7 @@ end
     -- since a server that has no memory left denies the rest unless the script has written before.
     local expires = format('%d', (lasts - lasts % 1000000) / 1000 + grace)
     call('PEXPIREAT', key, expires)
-if limit.algorithm == 'leaky' or limit.algorithm == 'shaping' or limit.algorithm == 'token-bucket' or limit.algorithm == 'gcra' or limit.algorithm == 'sliding-log' or limit.algorithm == 'concurrent' or limit.algorithm == 'ban' then
+if limit.algorithm == 'leaky' or limit.algorithm == 'shaping' or limit.algorithm == 'token-bucket' or limit.algorithm == 'gcra' or limit.algorithm == 'sliding-log' then
 elseif limit.algorithm == 'fixed-window' then
 call('HSET', key, 'past', kept)
 call('HDEL', key, 'count', 'start', 'numbers')
@@ -1834,84 +1525,68 @@ elseif limit.algorithm == 'sliding-window' then
 call('HSET', key, 'past', kept)
 call('HDEL', key, 'current', 'previous', 'start', 'numbers')
 
-elseif limit.algorithm == 'calendar' then
-call('HSET', key, 'past', kept)
-call('HDEL', key, 'count', 'start', 'end')
-
 end
     call('PEXPIREAT', key, expires)
   end
   return asked
 end
 
-local results, asking, refusal = {}, nil, nil
-for number = 1, #KEYS do
-  local settled, asks, other = pcall(settle, number)
-  if settled then
-    results[#results + 1] = other or '0'
-    if asks then
-      asking = asking or {}
-      asking[#asking + 1] = number
-    end
-  else
-    results[#results + 1] = '1'
-    told_by[KEYS[number]] = nil
-    refusal = refusal or type(asks) == 'table' and asks.err or tostring(asks)
-  end
-end
-if asking then
-  for _, number in ipairs(asking) do
-    local key, read, seen = KEYS[number], true, nil
-    if told_by[key] and told_by[key] == ARGV[(number - 1) * 5 + 1] and told[key] then
-      seen = told[key]
+-- carry_out carries out all settlements, and returns the reply.
+local function carry_out()
+  local results, asking, refusal = {}, nil, nil
+  for number = 1, #KEYS do
+    local settled, asks, other = pcall(settle, number)
+    if settled then
+      results[#results + 1] = other or '0'
+      if asks then
+        asking = asking or {}
+        asking[#asking + 1] = number
+      end
     else
-      read, seen = pcall(settle, number, true)
+      results[#results + 1] = '1'
+      told_by[KEYS[number]] = nil
+      refusal = refusal or type(asks) == 'table' and asks.err or tostring(asks)
     end
-    if read then -- else the caller misses the numbers
-      results[number] = results[number] .. ',' .. string.gsub(seen, ' ', ',')
+  end
+  if asking then
+    for _, number in ipairs(asking) do
+      local key, read, seen = KEYS[number], true, nil
+      if told_by[key] and told_by[key] == ARGV[(number - 1) * 5 + 1] and told[key] then
+        seen = told[key]
+      else
+        read, seen = pcall(settle, number, true)
+      end
+      if read then -- else the caller misses the numbers
+        results[number] = results[number] .. ',' .. string.gsub(seen, ' ', ',')
+      end
     end
   end
-end
-if refusal then
-  results[#results] = results[#results] .. '\n' .. refusal
-end
-return table.concat(results, ' ')
-end
-
--- recovery returns how many microseconds after a charge something can be left of it, by its limit.
-local function recovery(limit)
-  local algorithm, capacity, pace, tick = string.match(limit, '^%a+ (%S+) (%d+) (%d+) (%d+)')
-  capacity, pace = tonumber(capacity), tonumber(pace)
-  if string.find(algorithm, '^sliding') or algorithm == 'fixed-window' then
-    return 2 * pace * tick
+  if refusal then
+    results[#results] = results[#results] .. '\n' .. refusal
   end
-  return math.ceil(capacity / pace) * tick
+  return table.concat(results, ' ')
 end
 
--- How many ended reservations a script run still looks at. What is left over stays charged until later ones.
-local most_ended = 4
-
--- give_back gives back what has ended of the open reservations of a key: those that have ended last, the newest charge
--- first. It returns whether it has, or nil if none has ended or the script run has looked at enough of them.
-local function give_back(key, open)
-  if most_ended == 0 then
-    return nil
+  correct = function(keys, words)
+    KEYS, ARGV = keys, words
+    return carry_out()
   end
-  local instant = format('%d', now)
-  local due = try('ZCOUNT', open, '-inf', instant) -- which Redis answers sooner than which one ends first
-  if due == 0 then
-    return nil
-  elseif type(due) == 'table' then
+end
+
+-- give_back gives back what has ended of the open reservations of a key, if any are due: those that have ended last, the newest
+-- charge first. It returns whether it has.
+give_back = function(key, open, ended)
+  if type(ended) == 'table' then
     call('UNLINK', open) -- somebody else has written it
     return false
   end
-  local ended, given = {}, false
-  for i, member in ipairs(call('ZRANGE', open, instant, '-inf', 'BYSCORE', 'REV', 'LIMIT', '0', most_ended)) do
+  local list, given = {}, false
+  for i, member in ipairs(call('ZRANGE', open, format('%d', now), '-inf', 'BYSCORE', 'REV', 'LIMIT', '0', most_ended)) do
     local at, after, order, units, limit = string.match(member, '^%S+ (%d+) (%d+) (%d+) (%d+) (.+)$')
-    ended[i] = { member = member, at = tonumber(at), after = tonumber(after), order = tonumber(order), units = units, limit = limit }
+    list[i] = { member = member, at = tonumber(at), after = tonumber(after), order = tonumber(order), units = units, limit = limit }
   end
-  most_ended = most_ended - #ended
-  table.sort(ended, function(a, b)
+  most_ended = most_ended - #list
+  table.sort(list, function(a, b)
     if a.at ~= b.at then
       return a.at > b.at
     elseif a.order ~= b.order then
@@ -1921,7 +1596,7 @@ local function give_back(key, open)
     end
     return a.member > b.member
   end)
-  for _, one in ipairs(ended) do
+  for _, one in ipairs(list) do
     -- It is taken out first: if Redis refuses in the middle, what has ended is not given back another time.
     if try('ZREM', open, one.member) == 1 then -- else Redis has refused, and the next call tries again
       if one.limit and now < one.at + recovery(one.limit) then -- else nothing can be left of it
@@ -1936,48 +1611,9 @@ local function give_back(key, open)
   end
   return given
 end
-
--- read_row reads what checks in a row share that reserve. It returns the place of the first one and their number
--- besides.
-local function read_row(text)
-  local place, number, lasts, limit = string.match(text, '^(%d+) (%d+) (%d+) (.+)$')
-  local ends = now + lasts
-  local expires = math.max(now + recovery(limit), ends)
-  return { limit = limit, ends = format('%d', ends), expires = expires - expires % 1000000 }, tonumber(place), tonumber(number)
-end
-
--- reserve notes what a check was charged, what is used after that, and its number.
-local function reserve(place, units, after, order)
-  local row, open = terms[place], opens[place]
-  if after ~= row.after or units ~= row.units or order > 0 then -- most keys have recovered, and get the same
-    row.after, row.units = after, units
-    row.charged = format(' %d %d %d %d %s', now, after, order, units, row.limit)
-  end
-  call('ZADD', open, row.ends, names[place] .. row.charged)
-  local left = (row.expires - now) / 1000
-  if lives[open] < left then
-    row.expiry = row.expiry or format('%d', row.expires / 1000 + grace)
-    call('PEXPIREAT', open, row.expiry)
-    lives[open] = left
-  end
-end
-
-local row, place, behind = nil, 0, 0
-local word = argument + ARGV[2]
-for key = asked + 1, #KEYS do
-  if behind == 0 then
-    row, place, behind = read_row(ARGV[word])
-    word = word + 1
-  end
-  local open = KEYS[key]
-  terms[place], names[place], opens[place] = row, ARGV[word], open
-  local left = call('PTTL', open)
-  if left ~= -2 then -- there are some
-    local given = give_back(KEYS[place], open)
-    if given ~= nil then
-      reclaimed[place] = given
-      left = call('PTTL', open)
     end
+    reclaimed[place] = give_back(KEYS[place], open, ended)
+    left = call('PTTL', open)
   end
   lives[open] = left
   place, behind, word = place + 1, behind - 1, word + 1

@@ -1824,35 +1824,40 @@ end
   return asked
 end
 
-local results, asking, refusal = {}, nil, nil
-for number = 1, #KEYS do
-  local settled, asks, other = pcall(settle, number)
-  if settled then
-    results[#results + 1] = other or '0'
-    if asks then
-      asking = asking or {}
-      asking[#asking + 1] = number
-    end
-  else
-    results[#results + 1] = '1'
-    told_by[KEYS[number]] = nil
-    refusal = refusal or type(asks) == 'table' and asks.err or tostring(asks)
-  end
-end
-if asking then
-  for _, number in ipairs(asking) do
-    local key, read, seen = KEYS[number], true, nil
-    if told_by[key] and told_by[key] == ARGV[(number - 1) * 5 + 1] and told[key] then
-      seen = told[key]
+-- carry_out carries out all settlements, and returns the reply.
+local function carry_out()
+  local results, asking, refusal = {}, nil, nil
+  for number = 1, #KEYS do
+    local settled, asks, other = pcall(settle, number)
+    if settled then
+      results[#results + 1] = other or '0'
+      if asks then
+        asking = asking or {}
+        asking[#asking + 1] = number
+      end
     else
-      read, seen = pcall(settle, number, true)
-    end
-    if read then -- else the caller misses the numbers
-      results[number] = results[number] .. ',' .. string.gsub(seen, ' ', ',')
+      results[#results + 1] = '1'
+      told_by[KEYS[number]] = nil
+      refusal = refusal or type(asks) == 'table' and asks.err or tostring(asks)
     end
   end
+  if asking then
+    for _, number in ipairs(asking) do
+      local key, read, seen = KEYS[number], true, nil
+      if told_by[key] and told_by[key] == ARGV[(number - 1) * 5 + 1] and told[key] then
+        seen = told[key]
+      else
+        read, seen = pcall(settle, number, true)
+      end
+      if read then -- else the caller misses the numbers
+        results[number] = results[number] .. ',' .. string.gsub(seen, ' ', ',')
+      end
+    end
+  end
+  if refusal then
+    results[#results] = results[#results] .. '\n' .. refusal
+  end
+  return table.concat(results, ' ')
 end
-if refusal then
-  results[#results] = results[#results] .. '\n' .. refusal
-end
-return table.concat(results, ' ')
+
+return carry_out()
