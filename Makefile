@@ -18,7 +18,7 @@ FRAMEWORKS = github.com/gin-gonic/gin github.com/labstack/echo/v4 github.com/lab
 	go.opentelemetry.io/otel/sdk go.opentelemetry.io/otel/sdk/metric github.com/gaissmai/bart
 # Modules of their own, so that what they need is no dependency of the root module.
 # Those of cmd/weir come first: bench builds it, and finds its packages compiled.
-MODULES = cmd/weir bench examples/adaptive examples/chi examples/demo/browsertest examples/fiber examples/observability examples/sqlstore internal/routertest proof
+MODULES = cmd/weir bench examples/adaptive examples/chi examples/demo/browsertest examples/fiber examples/observability examples/sqlstore grpc internal/routertest proof
 BROWSERTEST = examples/demo/browsertest
 # Packages whose tests depend on the server, and start neither a browser nor Prometheus.
 SERVER_PACKAGES = ./core/... ./guard/... ./nethttp/... ./gin/... ./echo/... ./outbound/... ./telemetry/... \
