@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -90,8 +91,16 @@ type source struct {
 // packages import. Examples, commands, benchmarks and kits for tests are others.
 func sources(t *testing.T) []source {
 	t.Helper()
-	var all []source
-	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+	all, err := parsed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// parsed parses the files of the library once for all tests: under the race detector that takes a second.
+var parsed = sync.OnceValues(func() (all []source, err error) {
+	err = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -111,11 +120,8 @@ func sources(t *testing.T) []source {
 		all = append(all, source{file, name, set})
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return all
-}
+	return all, err
+})
 
 // outside are the directories that do not belong to the library.
 var outside = []string{".ci", ".git", ".github", "bench", "cmd", "docs", "examples", "proof"}

@@ -37,6 +37,11 @@ func TestTheWayOfACallIsShort(t *testing.T) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
+	found, err := exec.CommandContext(t.Context(), "go", "tool", "-n", "covdata").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	covdata := strings.TrimSpace(string(found))
 	url := "redis://" + redistest.Start(t).Addr()
 	for _, journey := range []string{"Allow", "Acquire and Release", "nethttp.Leaky", "a request with Settle"} {
 		directory := t.TempDir()
@@ -50,7 +55,7 @@ func TestTheWayOfACallIsShort(t *testing.T) {
 		var shortest []string
 		files := math.MaxInt
 		for _, run := range runs { // some have met what goes on behind a call
-			functions, in := executed(t, run)
+			functions, in := executed(t, covdata, run)
 			if files = min(files, in); shortest == nil || len(functions) < len(shortest) {
 				shortest = functions
 			}
@@ -61,11 +66,12 @@ func TestTheWayOfACallIsShort(t *testing.T) {
 	}
 }
 
-// executed returns which functions of the library have run, and in how many files, by the counters in a directory.
-func executed(t *testing.T, directory string) (functions []string, files int) {
+// executed returns which functions of the library have run, and in how many files, by the counters in a directory, which the
+// program covdata reads.
+func executed(t *testing.T, covdata, directory string) (functions []string, files int) {
 	t.Helper()
 	profile := filepath.Join(directory, "profile")
-	if out, err := exec.CommandContext(t.Context(), "go", "tool", "covdata", "textfmt", "-i="+directory, "-o="+profile).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), covdata, "textfmt", "-i="+directory, "-o="+profile).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	text, err := os.ReadFile(profile)
