@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"go/ast"
 	"go/constant"
-	"go/importer"
 	"go/parser"
 	"go/printer"
 	"go/token"
@@ -308,12 +307,12 @@ func constantsOf(t *testing.T, directories []string, wanted func(name string) bo
 			}
 		}
 	}
-	fset := token.NewFileSet()
+	fset := compiled.set
 	file, err := parser.ParseFile(fset, "defaults.go", text.String(), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	config := types.Config{Importer: importer.ForCompiler(fset, "gc", exports(t, []string{"time"}))}
+	config := types.Config{Importer: exports(t, []string{"time"})}
 	p, err := config.Check("p", fset, []*ast.File{file}, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -4,6 +4,9 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"io/fs"
+	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -19,9 +22,27 @@ func parsed(t *testing.T, name string) *ast.File {
 	return file
 }
 
+// adapters returns the directories of the adapters: each has the file that is generated for all of them.
+func adapters(t *testing.T) (directories []string) {
+	t.Helper()
+	for _, pattern := range []string{"*/limits.go", "*/*/limits.go"} {
+		files, err := fs.Glob(os.DirFS(root), pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			directories = append(directories, path.Dir(file))
+		}
+	}
+	if len(directories) < 4 {
+		t.Fatalf("the adapters are %q", directories)
+	}
+	return directories
+}
+
 // The documentation of each adapter names each of its functions that is one limit in one line.
 func TestAdaptersNameTheirOneLiners(t *testing.T) {
-	for _, adapter := range []string{"nethttp", "gin", "echo", "echo/v5"} {
+	for _, adapter := range adapters(t) {
 		about := parsed(t, adapter+"/doc.go").Doc.Text()
 		found := 0
 		for _, d := range parsed(t, adapter+"/limits.go").Decls {

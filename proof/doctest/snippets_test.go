@@ -141,7 +141,7 @@ func TestBrokenSnippetsAreFound(t *testing.T) {
 // problems returns what is wrong with the snippets of some pages.
 func problems(t *testing.T, in []page) []string {
 	t.Helper()
-	fset := token.NewFileSet()
+	fset := compiled.set
 	var all []snippet
 	for _, p := range in {
 		all = append(all, snippets(p)...)
@@ -166,7 +166,7 @@ func problems(t *testing.T, in []page) []string {
 			}
 		}
 	}
-	packages := importer.ForCompiler(fset, "gc", exports(t, slices.Sorted(maps.Keys(needed))))
+	packages := exports(t, slices.Sorted(maps.Keys(needed)))
 	for i, s := range all {
 		for _, err := range check(fset, packages, files[i]) {
 			tell(s, err)
@@ -288,10 +288,26 @@ func addImport(file *ast.File, name, quoted string) {
 	file.Decls = append([]ast.Decl{&ast.GenDecl{Tok: token.IMPORT, Specs: []ast.Spec{spec}}}, file.Decls...)
 }
 
-// exports returns what finds the types of packages, as the go command has compiled them.
-func exports(t *testing.T, paths []string) func(path string) (io.ReadCloser, error) {
+// compiled finds the types of packages, as the go command has compiled them. The tests share them: the go command is asked once
+// for all packages that fragments may use.
+var compiled = struct {
+	files    map[string]string // with the types of packages, by their paths
+	set      *token.FileSet
+	importer types.Importer
+}{files: make(map[string]string), set: token.NewFileSet()}
+
+// exports returns the importer of packages. It asks the go command for the paths that it does not know.
+func exports(t *testing.T, paths []string) types.Importer {
 	t.Helper()
-	list := exec.CommandContext(t.Context(), "go", append([]string{"list", "-e", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}", "--"}, paths...)...)
+	if compiled.importer == nil {
+		compiled.importer = importer.ForCompiler(compiled.set, "gc", open)
+		paths = slices.Concat(paths, slices.Sorted(maps.Values(imports)))
+	}
+	unknown := slices.DeleteFunc(paths, func(path string) bool { return compiled.files[path] != "" })
+	if len(unknown) == 0 {
+		return compiled.importer
+	}
+	list := exec.CommandContext(t.Context(), "go", append([]string{"list", "-e", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}", "--"}, unknown...)...)
 	list.Dir = root
 	var complaint bytes.Buffer
 	list.Stderr = &complaint
@@ -299,15 +315,17 @@ func exports(t *testing.T, paths []string) func(path string) (io.ReadCloser, err
 	if err != nil {
 		t.Fatalf("go list: %v\n%s", err, &complaint)
 	}
-	files := make(map[string]string)
 	for line := range strings.Lines(string(output)) {
 		path, file, _ := strings.Cut(strings.TrimSpace(line), " ")
-		files[path] = file
+		compiled.files[path] = file
 	}
-	return func(path string) (io.ReadCloser, error) {
-		if files[path] == "" {
-			return nil, fmt.Errorf("there is no package %s", path)
-		}
-		return os.Open(files[path])
+	return compiled.importer
+}
+
+// open opens the file with the types of a package.
+func open(path string) (io.ReadCloser, error) {
+	if compiled.files[path] == "" {
+		return nil, fmt.Errorf("there is no package %s", path)
 	}
+	return os.Open(compiled.files[path])
 }
