@@ -19,7 +19,7 @@ import (
 // there are at once.
 func TestBurstOfDeniedCallsLeavesNothingCharged(t *testing.T) {
 	cluster := redistest.SharedCluster(t)
-	limiter := core.New(core.NewRedis(cluster.Client(t), core.WithPrefix(redistest.Prefix(t)), core.WithBudget(time.Second)))
+	limiter := core.New(core.NewRedis(cluster.Client(t), core.WithPrefix(redistest.Prefix(t)), core.WithBudget(patient)))
 	if err := limiter.Ping(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -36,6 +36,9 @@ func Missing(t *testing.T, what string) {
 	t.Skip(what)
 }
 
+// patience is how long a server may take for anything: a busy machine is no reason to fail.
+const patience = 60 * time.Second
+
 // Start starts a server until the test ends, and returns the address on which it answers. The command is given a file with the configuration, in
 // which "{address}", "{port}" and "{dir}" are replaced by that address, its port and the directory, and each of fill by the text that follows it.
 func Start(t *testing.T, dir, configuration string, command func(file string) *exec.Cmd, fill ...string) (address string) {
@@ -55,6 +58,7 @@ func Start(t *testing.T, dir, configuration string, command func(file string) *e
 	cmd := command(file)
 	var output bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &output, &output
+	cmd.WaitDelay = patience // its children may keep the output
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +70,13 @@ func Start(t *testing.T, dir, configuration string, command func(file string) *e
 	}()
 	t.Cleanup(func() {
 		_ = cmd.Process.Signal(os.Interrupt)
-		<-ended
+		select {
+		case <-ended:
+		case <-time.After(patience):
+			t.Error("the server has not ended when it was interrupted, and is killed")
+			_ = cmd.Process.Kill()
+			<-ended
+		}
 	})
 	for start := time.Now(); ; time.Sleep(20 * time.Millisecond) {
 		if conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", address); err == nil {
@@ -78,7 +88,7 @@ func Start(t *testing.T, dir, configuration string, command func(file string) *e
 			t.Fatalf("the server has ended: %v: %s", failed, output.String())
 		default:
 		}
-		if time.Since(start) > 20*time.Second {
+		if time.Since(start) > patience {
 			t.Fatal("the server does not answer")
 		}
 	}
@@ -95,7 +105,7 @@ func Await(t *testing.T, name string, lines int) []byte {
 		if bytes.Count(text, []byte("\n")) >= lines {
 			return text
 		}
-		if time.Since(start) > 20*time.Second {
+		if time.Since(start) > patience {
 			t.Fatalf("%s has less than %d lines: %d bytes", name, lines, len(text))
 		}
 	}
