@@ -21,8 +21,9 @@ packages_with_frameworks = $$($(GO) list -modfile=latest.mod -f \
 	'{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}} {{join .Imports " "}} {{join .TestImports " "}} {{join .XTestImports " "}}{{end}}' ./... | \
 	grep -E " ($$(echo $(FRAMEWORKS) | tr ' ' '|')|github.com/weir-go/ratelimit/internal/redistest)" | cut -d ' ' -f 1)
 # Modules of their own, so that what they need is no dependency of the root module.
-# Those of cmd/weir come first: bench builds it, and finds its packages compiled.
-MODULES = cmd/weir bench examples/adaptive examples/chi examples/demo/browsertest examples/fiber examples/observability examples/sqlstore grpc internal/routertest proof
+# That of proof comes first: its tests wait for servers that they have broken, while others compute. That of cmd/weir comes
+# before bench, which builds it and finds its packages compiled.
+MODULES = proof cmd/weir bench examples/adaptive examples/chi examples/demo/browsertest examples/fiber examples/observability examples/sqlstore grpc internal/routertest
 BROWSERTEST = examples/demo/browsertest
 # Packages whose tests depend on the server, and start neither a browser nor Prometheus.
 SERVER_PACKAGES = ./core/... ./guard/... ./nethttp/... ./gin/... ./echo/... ./outbound/... ./telemetry/... \

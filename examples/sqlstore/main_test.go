@@ -11,7 +11,7 @@ import (
 	"github.com/weir-go/ratelimit/core/storetest"
 )
 
-const fewChecks = "5"
+const fewChecks = "2"
 
 // TestMain runs few random examples: each transaction is one of a real database. -rapid.checks=100 runs
 // more.
