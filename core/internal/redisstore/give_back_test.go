@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -68,6 +69,9 @@ func TestCallersWhoLeaveAreGivenBackInOneSettlement(t *testing.T) {
 	client, held := server.Client(t), &gate{opened: make(chan struct{})}
 	client.AddHook(held)
 	other := spec(exact.SlidingLog, 1000, 1000, time.Hour)
+	var at atomic.Int64 // the clock, by which hardly anything drains, and no window ends
+	at.Store(time.Date(2026, 1, 1, 0, 5, 0, 0, time.UTC).UnixMicro())
+	clock := func(c *Config) { c.Clock = func() int64 { return at.Add(1) } }
 	for a := range exact.All() {
 		if a.Bans() { // its cost always fits, and what has begun a ban is not given back
 			continue
@@ -85,7 +89,7 @@ func TestCallersWhoLeaveAreGivenBackInOneSettlement(t *testing.T) {
 			"often": {often}, "in order": several(1, 1, 1), "at different costs": several(1, 2, 990, 3, 4), "denied": several(1001, 1),
 		} {
 			t.Run(limit.String()+" "+name, func(t *testing.T) {
-				store := newStore(client, func(c *Config) { c.Prefix, c.HeedsDeadline = redistest.Prefix(t), false })
+				store := newStore(client, clock, func(c *Config) { c.Prefix, c.HeedsDeadline = redistest.Prefix(t), false })
 				held.opened = make(chan struct{})
 				close(held.opened)
 				if _, err := decide(t.Context(), store, call.Check{Key: "key", Spec: limit, Units: 5, Holder: call.NewHolder()}, call.Check{Key: "other", Spec: other, Units: 5}); err != nil {
@@ -111,7 +115,7 @@ func TestCallersWhoLeaveAreGivenBackInOneSettlement(t *testing.T) {
 				if asked := server.Calls(t, "evalsha") + server.Calls(t, "eval") - before; asked > 4 { // each script may have to be loaded
 					t.Errorf("%d calls of a script, want one for the call and one for what is given back", asked)
 				}
-				after := newStore(client, func(c *Config) { c.Prefix = store.Prefix })
+				after := newStore(client, clock, func(c *Config) { c.Prefix = store.Prefix })
 				now, err := decide(t.Context(), after, call.Check{Key: "key", Spec: limit}, call.Check{Key: "other", Spec: other})
 				if err != nil {
 					t.Fatal(err)
