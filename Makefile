@@ -10,6 +10,8 @@ PATHS = 1000000
 # Test binaries built with -race sleep for a second before they exit, in case a goroutine goes on. Tests wait for theirs.
 GORACE ?= atexit_sleep_ms=0
 export GORACE
+# go test vets what it tests. The gate has vetted everything before, and sets this to -vet=off.
+VET ?=
 GOLANGCI_LINT = github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 GOVULNCHECK = golang.org/x/vuln/cmd/govulncheck@v1.9.0
 # The dependencies that users bring in versions of their own.
@@ -45,16 +47,16 @@ test: redis browser prometheus webservers postgres envoy ## the whole suite, ins
 # Two halves of the suite, which run at the same time: some tests compute, others wait for what they have broken.
 .PHONY: test-root test-modules
 test-root:
-	$(GO) test -race -shuffle=on -count=1 -timeout 30m ./...
+	$(GO) test $(VET) -race -shuffle=on -count=1 -timeout 30m ./...
 test-modules:
-	cd proof && $(GO) test -shuffle=on -count=1 $(SEARCHES)
-	$(call in_modules,$(GO) test -race -shuffle=on -count=1 -timeout 30m ./...)
+	cd proof && $(GO) test $(VET) -shuffle=on -count=1 $(SEARCHES)
+	$(call in_modules,$(GO) test $(VET) -race -shuffle=on -count=1 -timeout 30m ./...)
 
 .PHONY: test-latest
 test-latest: redis ## what uses gin, echo, go-redis or OpenTelemetry, against the newest of them
 	$(GO) build -modfile=latest.mod ./...
-	$(GO) test -modfile=latest.mod -vet=off -count=1 -timeout 30m $(packages_with_frameworks)
-	cd proof && $(GO) test -modfile=latest.mod -vet=off -count=1 -timeout 30m $(packages_with_frameworks)
+	$(GO) test -modfile=latest.mod $(VET) -count=1 -timeout 30m $(packages_with_frameworks)
+	cd proof && $(GO) test -modfile=latest.mod $(VET) -count=1 -timeout 30m $(packages_with_frameworks)
 
 .PHONY: test-servers
 test-servers: redis ## the packages that talk to Redis, on the server program that RATELIMIT_TEST_SERVER names
