@@ -42,5 +42,6 @@ func TestAnAlgorithmTakesFivePlaces(t *testing.T) {
 	}
 	const laws = 100
 	o.test(t, laws, "./core", "-test.run", "^(TestMemoryKeepsTheLaws|TestRedisKeepsTheLaws)$//^toy$", "-rapid.checks=10")
-	o.test(t, 1, "./core/internal/redisstore", "-test.run", "^TestPlain(Checks|Settlements)Are")
+	const both = 4 // tests, with a subtest for the toy
+	o.test(t, both, "./core/internal/redisstore", "-test.run", "^TestPlain(Checks|Settlements)Are/^toy$")
 }
