@@ -113,7 +113,11 @@ func (k *kind) site(t *testing.T, random *rand.Rand) *site {
 		fmt.Fprintf(&all, "  - {match: %q, limit: p%d, key: global}\n", pattern, i)
 		s.numbers[fmt.Sprint("p", i)] = i
 	}
-	document, err := policies.Parse([]byte("limits:\n" + limits.String() + "policies:\n" + all.String()))
+	parse := policies.Parse
+	if random == nil { // all sites of a kind have these policies
+		parse = parsedOnce
+	}
+	document, err := parse([]byte("limits:\n" + limits.String() + "policies:\n" + all.String()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,6 +126,21 @@ func (k *kind) site(t *testing.T, random *rand.Rand) *site {
 	}
 	s.build(s)
 	return s
+}
+
+// documents are those that were parsed once, by their texts.
+var documents sync.Map
+
+// parsedOnce parses a document, or returns the one of the same text.
+func parsedOnce(text []byte) (*policies.Document, error) {
+	if known, ok := documents.Load(string(text)); ok {
+		return known.(*policies.Document), nil
+	}
+	document, err := policies.Parse(text)
+	if err == nil {
+		documents.Store(string(text), document)
+	}
+	return document, err
 }
 
 // decide decides on the policies.
@@ -144,11 +163,15 @@ func (s *site) decide(random *rand.Rand) {
 		}()
 	}
 	s.wanted = make(map[string]map[string][]int)
-	for _, method := range append(slices.Clone(s.methods), http.MethodConnect) {
+	of := append(slices.Clone(s.methods), http.MethodConnect)
+	for _, method := range of {
 		s.wanted[method] = make(map[string][]int)
-		for i := range s.routes {
-			name := s.routes[i].pattern
-			s.wanted[method][name] = s.covering(method, name, nil)
+	}
+	for i := range s.routes {
+		name := s.routes[i].pattern
+		host, path := s.filled(name, nil)
+		for _, method := range of {
+			s.wanted[method][name] = s.covering(method, host, path)
 		}
 	}
 }
@@ -164,11 +187,10 @@ func (s *site) asPolicy(name string) string {
 	return name
 }
 
-// covering returns the most specific policy of a route for some values of its wildcards, which net/http knows. If the route ends in a slash,
-// a pattern may leave that out.
-func (s *site) covering(method, name string, values []string) []int {
+// filled returns the host and the path of a route with some values of its wildcards, as policies see it.
+func (s *site) filled(name string, values []string) (host, p string) {
 	name = s.asPolicy(name)
-	p := pathOf(name)
+	p = pathOf(name)
 	for place := 0; ; place++ {
 		found := wildcard.FindStringIndex(p)
 		if found == nil {
@@ -194,12 +216,17 @@ func (s *site) covering(method, name string, values []string) []int {
 		}
 		p = p[:found[0]] + withoutBraces.Replace(text) + p[found[1]:]
 	}
-	all := s.matching(method, hostOf(name), p)
+	return hostOf(name), p
+}
+
+// covering returns the most specific policy of a path, which net/http knows. If the path ends in a slash, a pattern may leave that out.
+func (s *site) covering(method, host, p string) []int {
+	all := s.matching(method, host, p)
 	if s.slash {
-		all = append(all, s.matching(method, hostOf(name), strings.TrimSuffix(p, "/")+"/")...)
+		all = append(all, s.matching(method, host, strings.TrimSuffix(p, "/")+"/")...)
 	}
 	if without := strings.TrimSuffix(p, "/"); without != p && without != "" {
-		all = append(all, s.matching(method, hostOf(name), without)...)
+		all = append(all, s.matching(method, host, without)...)
 	}
 	return all
 }
@@ -263,7 +290,8 @@ func (s *site) run(r *http.Request, to *route, values ...string) {
 		of.wanted = append(of.wanted, s.wanted[r.Method][to.pattern])
 		return
 	}
-	of.wanted = append(of.wanted, s.covering(r.Method, to.pattern, values))
+	host, path := s.filled(to.pattern, values)
+	of.wanted = append(of.wanted, s.covering(r.Method, host, path))
 	if strings.Contains(of.target, "%25") { // whoever takes two layers of escapes off is another matter
 		return
 	}
@@ -275,7 +303,8 @@ func (s *site) run(r *http.Request, to *route, values ...string) {
 	}
 	if !slices.Equal(plain, values) {
 		of.ran = append(of.ran, to.pattern)
-		of.wanted = append(of.wanted, s.covering(r.Method, to.pattern, plain))
+		host, path = s.filled(to.pattern, plain)
+		of.wanted = append(of.wanted, s.covering(r.Method, host, path))
 	}
 }
 
