@@ -13,7 +13,7 @@ import (
 
 // ask has the store decide about a call, and remembers a reservation.
 func (g *generation) ask(ctx context.Context, rc *requestContext, c *call) ([]core.Decision, error) {
-	if !c.Reserves() {
+	if !c.remembered() {
 		decisions, err := g.limiter.AllowAll(ctx, c.Checks...)
 		g.observe(c, decisions, err)
 		return decisions, err
@@ -23,7 +23,7 @@ func (g *generation) ask(ctx context.Context, rc *requestContext, c *call) ([]co
 	var decisions []core.Decision
 	var stored *core.Reservation
 	var err error
-	if longest := c.MaxWait.Longest; longest > 0 && c.TakesPlaces() {
+	if longest := c.MaxWait.Longest; longest > 0 && c.takesPlaces() {
 		stored, decisions, err = g.waitForPlaces(ctx, c, longest)
 		v.waited = time.Since(v.asked)
 		if stored != nil {

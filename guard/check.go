@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/weir-go/ratelimit/core"
-	"github.com/weir-go/ratelimit/guard/internal/checks"
 	"github.com/weir-go/ratelimit/internal/alternatives"
 	"github.com/weir-go/ratelimit/keyfuncs"
 )
@@ -54,14 +53,14 @@ func (g *generation) call(r *http.Request, rc *requestContext) (call, error) {
 			if exempt && !t.Bans && !t.Places { // LimitFor has picked a rate
 				continue
 			}
-			if check.Limit != core.Unlimited && !rc.chargedOutside(p, &check, t.Kind) {
-				c.Add(check, t, settling)
-				c.MaxWait.Heed(p.Queue.MaxWait, &check, t.Kind)
+			if check.Limit != core.Unlimited && !rc.chargedOutside(p, &check, t.limitKind) {
+				c.add(check, t)
+				c.MaxWait.heed(p.Queue.MaxWait, &check, t.limitKind)
 			}
 		}
 	}
 	if chooses {
-		if err := c.ChargeOnce(settling, g.union); err != nil {
+		if err := c.chargeOnce(g.union); err != nil {
 			return c, fmt.Errorf("ratelimit: %w", err)
 		}
 	}
@@ -86,29 +85,29 @@ func (g *generation) addAlternatives(c *call, r *http.Request, rc *requestContex
 				return 0, nil
 			}
 			check.Key = own.Checks[0].Key // it needs one
-			own.Append(check, g.terms(i, &check))
+			own.append(check, g.terms(i, &check))
 			break
 		}
 		t := g.terms(i, &check)
-		if rc.chargedOutside(p, &check, t.Kind) {
+		if rc.chargedOutside(p, &check, t.limitKind) {
 			return 0, nil
 		}
-		if own.Find(&check) >= 0 { // it is the same as an earlier one
+		if own.find(&check) >= 0 { // it is the same as an earlier one
 			continue
 		}
-		own.Append(check, t)
-		own.MaxWait.Heed(p.Queue.MaxWait, &check, t.Kind)
+		own.append(check, t)
+		own.MaxWait.heed(p.Queue.MaxWait, &check, t.limitKind)
 	}
 	c.MaxWait = own.MaxWait
-	c.AddAlternatives(own, settling)
+	c.addAlternatives(own)
 	return 0, nil
 }
 
 // terms returns the terms of a policy's check.
 func (g *generation) terms(policy int, check *core.Check) terms {
 	p := &g.policies[policy]
-	t := terms{Kind: p.kindOf(check.Limit), Name: g.names[policy], Mode: checks.Mode(p.OnError), Settle: p.Settle.Cost, First: p.Settle.First}
-	if t.Unit = p.unitOf(t.Kind); t.Places {
+	t := terms{limitKind: p.kindOf(check.Limit), Name: g.names[policy], Mode: p.OnError, Settle: p.Settle.Cost, First: p.Settle.First}
+	if t.Unit = p.unitOf(t.limitKind); t.Places {
 		t.Settle = nil
 	}
 	if p.bans() {
@@ -118,25 +117,25 @@ func (g *generation) terms(policy int, check *core.Check) terms {
 		t.Name = check.Limit.Name()
 	}
 	if p.OnError == unsaid {
-		t.Mode = checks.Mode(g.options.OnError)
+		t.Mode = g.options.OnError
 	}
-	if p.bans() && t.Mode == checks.Fallback { // a ban is not invented
-		t.Mode = checks.FailOpen
+	if p.bans() && t.Mode == Fallback { // a ban is not invented
+		t.Mode = FailOpen
 	}
 	return t
 }
 
 // kindOf returns the kind of the limit of a check.
-func (p *Policy) kindOf(limit core.Limit) checks.Kind {
+func (p *Policy) kindOf(limit core.Limit) limitKind {
 	if p.LimitFor == nil {
 		return p.kind
 	}
-	return checks.KindOf(limit)
+	return kindOf(limit)
 }
 
 // chargedOutside reports whether a limiter in front has charged the check of a policy, of some kind. If the
 // policy has a say in the cost, the check is remembered until the request is settled.
-func (rc *requestContext) chargedOutside(p *Policy, check *core.Check, kind checks.Kind) bool {
+func (rc *requestContext) chargedOutside(p *Policy, check *core.Check, kind limitKind) bool {
 	outer, index := rc.charged(check)
 	if outer == nil {
 		return false
@@ -163,23 +162,11 @@ func unanswered(c, decided *call) []Unanswered {
 	var list []Unanswered
 	for i := range c.Checks {
 		check, t := &c.Checks[i], &c.Terms[i]
-		if decided == nil || decided.Find(check) < 0 {
-			list = append(list, Unanswered{Policy: t.Name, Limit: check.Limit, Shadow: check.Shadow, Mode: ErrorMode(t.Mode)})
+		if decided == nil || decided.find(check) < 0 {
+			list = append(list, Unanswered{Policy: t.Name, Limit: check.Limit, Shadow: check.Shadow, Mode: t.Mode})
 		}
 	}
 	return list
-}
-
-// settling returns the function for the real cost of a policy's request: the reserved cost,
-// if the policy has no Settle.
-func settling(settle func(*http.Request, Served) int, cost int) func(*http.Request, Served) int {
-	if settle == nil {
-		return func(*http.Request, Served) int { return cost }
-	}
-	return func(r *http.Request, s Served) int {
-		s.Cost = cost // its own, not that of the policy that it shares a check with
-		return settle(r, s)
-	}
 }
 
 // check returns the check of a policy for a request. If that is not limited, it has no key.

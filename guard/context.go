@@ -529,7 +529,7 @@ func (rc *requestContext) leastCostsOf() *leastCosts {
 
 // reserve remembers the reservation of a call that this process has decided by itself.
 func (rc *requestContext) reserve(local reserved) {
-	if local.Reservation != nil && local.Reserves() {
+	if local.Reservation != nil && local.remembered() {
 		rc.reserving().local = local
 	}
 }

@@ -198,7 +198,7 @@ func (g *generation) decideByList(e *Event) (decided bool) {
 // conclude writes the outcomes of a call into an event, and into the request's context. If they deny the request, it
 // writes the status of the answer, and returns true.
 func (g *generation) conclude(rc *requestContext, e *Event, c call, decisions []core.Decision) (denied bool) {
-	c, decisions = c.OnlyBans(decisions)
+	c, decisions = c.onlyBans(decisions)
 	rc.setOutcomes(&c, decisions)
 	e.Outcomes = rc.own()
 	if !anyDenied(e.Outcomes) {

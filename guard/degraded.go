@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"github.com/weir-go/ratelimit/core"
-	"github.com/weir-go/ratelimit/guard/internal/checks"
 )
 
 // degraded is the decision about a call that the store has not answered, or only in part.
@@ -29,17 +28,17 @@ func (g *generation) decideDegraded(ctx context.Context, rc *requestContext, c c
 	}
 	lost, rest, failure := call{}, c, err
 	for {
-		more, answered := rest.Part(failure)
+		more, answered := rest.part(failure)
 		if errors.Is(failure, core.Overloaded) {
-			c.Overloaded(more, checks.Mode(g.options.OnOverload), failure)
+			c.overloaded(more, g.options.OnOverload, failure)
 		}
-		lost, rest = lost.And(more), answered
-		if lost.FailsClosed() {
+		lost, rest = lost.and(more), answered
+		if lost.failsClosed() {
 			return degraded{status: http.StatusServiceUnavailable, err: err}
 		}
 		local, full := g.decideLocally(ctx, lost)
 		if full != nil {
-			c.FailClosed(lost)
+			c.failClosed(lost)
 			return degraded{status: http.StatusServiceUnavailable, err: errors.Join(err, full)}
 		}
 		if len(rest.Checks) == 0 || !local.allowed() {
@@ -48,11 +47,11 @@ func (g *generation) decideDegraded(ctx context.Context, rc *requestContext, c c
 		}
 		decisions, again := g.ask(ctx, rc, &rest)
 		switch {
-		case again == nil && rest.Passed(decisions):
+		case again == nil && rest.passed(decisions):
 			rc.reserve(local)
-			return degraded{call: rest.And(local.call), decisions: slices.Concat(decisions, local.decisions()), err: err}
+			return degraded{call: rest.and(local.call), decisions: slices.Concat(decisions, local.decisions()), err: err}
 		case again == nil:
-			return degraded{call: rest.And(local.call), decisions: slices.Concat(decisions, g.giveBack(ctx, local)), err: err}
+			return degraded{call: rest.and(local.call), decisions: slices.Concat(decisions, g.giveBack(ctx, local)), err: err}
 		}
 		g.giveBack(ctx, local)
 		err, failure = errors.Join(err, again), again // more is lost
@@ -66,7 +65,7 @@ func (g *generation) decideDegraded(ctx context.Context, rc *requestContext, c c
 // and leaves the others out. An error means that the table of keys is full: nothing was decided, and the policies
 // fail closed, since one more key could pass as often as it likes.
 func (g *generation) decideLocally(ctx context.Context, lost call) (reserved, error) {
-	own := lost.Local()
+	own := lost.local()
 	if len(own.Checks) == 0 {
 		return reserved{}, nil
 	}

@@ -91,7 +91,9 @@
 // The files of this package follow the way of a request. A file uses those above it:
 //
 //	policies  policy.go and its parts, options.go  the words of a program; validate.go finds mistakes in them
-//	known     generation.go                        the state of a Guard until its policies are replaced
+//	known     call.go                              the checks of a request, in one call in which each limit is charged once
+//	          call_places.go, call_decided.go      its places, its decisions, and the modes that decide where the store has not answered
+//	          generation.go                        the state of a Guard until its policies are replaced
 //	          reservation.go, context.go           the reservation of a request, and its knowledge from stage to stage
 //	plan      check.go, plain.go                   keys, costs and limits become checks; plain.go for one fixed limit
 //	          plan.go, rules.go                    policies and options become a generation, before requests come

@@ -6,7 +6,6 @@ import (
 	"sync/atomic"
 
 	"github.com/weir-go/ratelimit/core"
-	"github.com/weir-go/ratelimit/guard/internal/checks"
 	"github.com/weir-go/ratelimit/guard/internal/fallback"
 	"github.com/weir-go/ratelimit/guard/internal/mistakes"
 	"github.com/weir-go/ratelimit/headers"
@@ -76,12 +75,6 @@ func (c *capacity) enter() bool {
 }
 
 func (c *capacity) release() { c.inside.Add(-1) }
-
-// call is the checks of a request that are decided together, and terms belong to the check of one policy.
-type (
-	call  = checks.Call[Served]
-	terms = checks.Terms[Served]
-)
 
 // observe lets the fallback know the decisions of the store.
 func (g *generation) observe(c *call, decisions []core.Decision, err error) {

@@ -75,7 +75,7 @@ func (g *generation) waitForPlaces(ctx context.Context, c *call, longest time.Du
 		if err != nil {
 			return nil, nil, err
 		}
-		if !c.LacksPlaces(r.Decisions()) {
+		if !c.lacksPlaces(r.Decisions()) {
 			return r, r.Decisions(), nil
 		}
 		denied := reserved{Reservation: r}
@@ -92,7 +92,7 @@ func (g *generation) waitForPlaces(ctx context.Context, c *call, longest time.Du
 		return r, r.Decisions(), nil
 	case !late:
 		return nil, nil, err
-	case r != nil && (!c.LacksPlaces(r.Decisions()) || !errors.Is(err, context.DeadlineExceeded)):
+	case r != nil && (!c.lacksPlaces(r.Decisions()) || !errors.Is(err, context.DeadlineExceeded)):
 		return r, r.Decisions(), nil
 	case errors.Is(err, context.DeadlineExceeded):
 		return nil, nil, fmt.Errorf("ratelimit: no place was free before the deadline of the request: %w", err)
@@ -101,7 +101,7 @@ func (g *generation) waitForPlaces(ctx context.Context, c *call, longest time.Du
 	if err != nil {
 		return nil, nil, err
 	}
-	c.DenyPlace(decisions, limited.Decision.RetryAfter)
+	c.denyPlace(decisions, limited.Decision.RetryAfter)
 	return nil, decisions, nil
 }
 
@@ -121,7 +121,7 @@ func (rc *requestContext) makePermit() {
 	v.places.users.begin(v)
 	for _, own := range [...]*reserved{&v.stored, &v.local} {
 		for i := range own.Checks {
-			if own.Reservation != nil && v.places.permit == nil && !own.Checks[i].Shadow && own.TakesPlace(i) {
+			if own.Reservation != nil && v.places.permit == nil && !own.Checks[i].Shadow && own.takesPlace(i) {
 				v.places.permit = own.Permit(rc)
 			}
 		}

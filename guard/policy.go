@@ -5,7 +5,6 @@ import (
 	"net/http"
 
 	"github.com/weir-go/ratelimit/core"
-	"github.com/weir-go/ratelimit/guard/internal/checks"
 	"github.com/weir-go/ratelimit/internal/given"
 	"github.com/weir-go/ratelimit/keyfuncs"
 )
@@ -79,7 +78,7 @@ type Policy struct {
 
 	or       bool                            // an alternative of the policy before it, see FirstOf
 	response func(*http.Request, Served) int // see BanPolicy.response; nil: it does nothing, or there is no ban
-	kind     checks.Kind                     // of the Limit or the Ban, once they are known
+	kind     limitKind                       // of the Limit or the Ban, once they are known
 }
 
 // PolicyFor returns the policy that the functions named after the algorithms use:
@@ -168,7 +167,7 @@ func (p *Policy) strikesByResponse() bool { return p.bans() && p.Ban.Strike != n
 const concurrentRequests = "concurrent-requests"
 
 // unitOf returns the unit that a policy counts under a limit of some kind.
-func (p *Policy) unitOf(kind checks.Kind) string {
+func (p *Policy) unitOf(kind limitKind) string {
 	if p.Unit == "" && kind.Places {
 		return concurrentRequests
 	}
@@ -190,21 +189,31 @@ type ErrorMode int
 
 const (
 	// unsaid is the default: in a Policy, that of the Options.
-	unsaid ErrorMode = 0
+	unsaid ErrorMode = iota
 	// FailOpen lets the request through, without limit headers: nothing is known
 	// that they could say.
-	FailOpen ErrorMode = checks.FailOpen
+	FailOpen
 	// FailClosed answers 503 with a short Retry-After, never 429: the client has
 	// done nothing wrong.
-	FailClosed ErrorMode = checks.FailClosed
+	FailClosed
 	// Fallback decides in this process, under its share of the limit ([core.Limit.Share] of
 	// Options.Replicas). It starts a key from the last answer of the store, real costs
 	// included, divided by Options.Replicas. A cost that exceeds the share, but not the limit,
 	// passes when the share is full. The places of a [core.Concurrent] limit start free. A denial is a 429 with a Retry-After; limit headers are left
 	// out. A Guard remembers up to 100,000 keys, at about 120 bytes each: the latest 50,000 in any case. It decides about as many.
 	// Where there is no room for one more key, it fails closed.
-	Fallback ErrorMode = checks.Fallback
+	Fallback
 )
+
+// stricter returns the mode of two that lets less through.
+func stricter(a, b ErrorMode) ErrorMode {
+	for _, mode := range [...]ErrorMode{FailClosed, Fallback} {
+		if a == mode || b == mode {
+			return mode
+		}
+	}
+	return FailOpen
+}
 
 // String returns the name of the mode.
 func (m ErrorMode) String() string {

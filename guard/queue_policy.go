@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
-	"github.com/weir-go/ratelimit/guard/internal/checks"
 )
 
 // QueuePolicy says how requests wait for their turn or for a place.
@@ -34,7 +33,7 @@ type QueuePolicy struct {
 }
 
 // check returns the reason why it makes no sense under a limit of some kind, if it does not. The limit is not known if LimitFor chooses it.
-func (q *QueuePolicy) check(limit core.Limit, kind checks.Kind) error {
+func (q *QueuePolicy) check(limit core.Limit, kind limitKind) error {
 	known := limit.Validate() == nil
 	switch {
 	case q.Undelayed < 0:

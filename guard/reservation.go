@@ -66,7 +66,7 @@ type reserved struct {
 
 // reservedBy returns the reservation of a call.
 func reservedBy(c *call, r *core.Reservation) reserved {
-	return reserved{call: *c, Reservation: r, settles: c.Settles(), holds: r != nil && c.TakesPlaces()}
+	return reserved{call: *c, Reservation: r, settles: c.knowsCost(), holds: r != nil && c.takesPlaces()}
 }
 
 func (v *reserved) allowed() bool { return v.Reservation == nil || v.Allowed() }

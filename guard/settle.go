@@ -173,7 +173,7 @@ func (g *generation) settleBeside(v *reservation, costs []int, e *Event, start t
 // changes reports whether some costs differ from the reserved ones.
 func (v *reserved) changes(costs []int) bool {
 	for i := range v.Checks {
-		if c := &v.Checks[i]; costs[i] != c.Units() || v.TakesPlace(i) {
+		if c := &v.Checks[i]; costs[i] != c.Units() || v.takesPlace(i) {
 			return true
 		}
 	}

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
-	"github.com/weir-go/ratelimit/guard/internal/checks"
 )
 
 // SettlePolicy corrects the cost of a request that has been served. [Policy].Cost is then an estimate that is reserved.
@@ -67,7 +66,7 @@ type SettlePolicy struct {
 }
 
 // check returns the reason why it makes no sense under a limit of some kind, if it does not. The limit is not known if LimitFor chooses it.
-func (s *SettlePolicy) check(limit core.Limit, kind checks.Kind) error {
+func (s *SettlePolicy) check(limit core.Limit, kind limitKind) error {
 	switch {
 	case s.ReserveFor != 0 && (s.ReserveFor < time.Millisecond || s.ReserveFor > 24*time.Hour):
 		return fmt.Errorf("a Settle.ReserveFor of %v is not from 1ms to 24h", s.ReserveFor)

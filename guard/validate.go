@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/weir-go/ratelimit/core"
-	"github.com/weir-go/ratelimit/guard/internal/checks"
 	"github.com/weir-go/ratelimit/guard/internal/fallback"
 	"github.com/weir-go/ratelimit/headers"
 )
@@ -87,7 +86,7 @@ func withBans(policies []Policy) ([]Policy, error) {
 		} else if !p.hasLimit() { // LimitFor chooses it
 			p.Limit = core.Quota{}
 		}
-		p.kind = checks.KindOf(p.Limit)
+		p.kind = kindOf(p.Limit)
 	}
 	return policies, nil
 }

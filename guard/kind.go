@@ -1,25 +1,25 @@
-package checks
+package guard
 
 import (
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/internal/unexported"
 )
 
-// Kind has the properties of a limit that its requests depend on.
-type Kind struct {
+// limitKind has the properties of a limit that its requests depend on.
+type limitKind struct {
 	unexported.Traits // of a limit that counts over time
 
 	// Places says that requests hold places until they are served, and Bans that strikes keep their key out.
 	Places, Bans bool
 }
 
-// KindOf returns the kind of a limit.
-func KindOf(limit core.Limit) Kind {
+// kindOf returns the kind of a limit.
+func kindOf(limit core.Limit) limitKind {
 	switch limit.(type) {
 	case core.Places:
-		return Kind{Places: true}
+		return limitKind{Places: true}
 	case core.Bans:
-		return Kind{Bans: true}
+		return limitKind{Bans: true}
 	}
-	return Kind{Traits: unexported.TraitsOf(limit)}
+	return limitKind{Traits: unexported.TraitsOf(limit)}
 }
