@@ -357,9 +357,9 @@ func TestDenialOfAPlaceIsNotCached(t *testing.T) {
 }
 
 // placesOnly waits for places alone, as middleware does.
-var placesOnly = unexported.PlacesOnly.(core.WaitOption) //nolint:forcetypeassert // it is nothing else
+var placesOnly = unexported.PlacesOnly.(core.WaitOption)
 
 // split takes the places out of a reservation.
 func split(r *core.Reservation) *core.Reservation {
-	return unexported.Split(r).(*core.Reservation) //nolint:forcetypeassert // it returns nothing else
+	return unexported.Split(r).(*core.Reservation)
 }

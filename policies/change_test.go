@@ -63,7 +63,7 @@ func parsed(t *testing.T, text string) *Document {
 func texts(all []Change) string {
 	var b strings.Builder
 	for _, c := range all {
-		b.WriteString(strings.Join([]string{string(c.Kind), c.Of, c.Name, c.From, c.Was, c.Now, string(c.State), strings.Join(c.Says, " ")}, "|") + "\n")
+		b.WriteString(strings.Join([]string{c.Kind, c.Of, c.Name, c.From, c.Was, c.Now, c.State, strings.Join(c.Says, " ")}, "|") + "\n")
 	}
 	return b.String()
 }

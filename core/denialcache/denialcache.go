@@ -54,10 +54,11 @@ func New(store core.Store, size int, options ...core.Option) core.Store {
 	if size < 1 {
 		panic(fmt.Sprintf("denialcache: a cache of %d denials is less than 1", size))
 	}
-	return denials.Remember(store, memory{otter.Must(&otter.Options[exact.Key, *denials.Entry]{
+	remembering := denials.Remember(store, memory{otter.Must(&otter.Options[exact.Key, *denials.Entry]{
 		MaximumSize: size,
 		Executor:    func(task func()) { task() },
-	})}, options).(core.Store) //nolint:forcetypeassert // it makes nothing else
+	})}, options)
+	return remembering.(core.Store) //nolint:forcetypeassert // it is nothing else
 }
 
 // memory is a cache of the library as a memory of denials.
