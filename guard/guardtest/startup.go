@@ -61,9 +61,9 @@ func testMistakes(t *testing.T, s *suite) {
 	t.Run("a nil function", func(t *testing.T) {
 		expectPanic(t, func() { s.meters["leaky"](l, 1, core.PerSecond(1), nil) }, "keyfuncs: ", "nil")
 		for name, build := range map[string]func(){
-			"Join: function 1 of 1":    func() { keyfuncs.Join(nil) },
-			"FirstOf: function 2 of 2": func() { keyfuncs.Or(keyfuncs.RemoteIP, nil) },
-			"Join: no function":        func() { keyfuncs.Join() },
+			"Join: function 1 of 1": func() { keyfuncs.Join(nil) },
+			"Or: function 2 of 2":   func() { keyfuncs.Or(keyfuncs.RemoteIP, nil) },
+			"Join: no function":     func() { keyfuncs.Join() },
 		} {
 			expectPanic(t, build, "keyfuncs: ", name)
 		}
