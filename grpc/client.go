@@ -28,7 +28,7 @@ func UnaryClient(l *core.Limiter, key string, limit core.Quota) grpc.UnaryClient
 	}
 }
 
-// StreamClient returns an interceptor that does for the beginning of streams what [UnaryClient] does for calls.
+// StreamClient returns an interceptor for the beginning of streams, as [UnaryClient] is one for calls.
 func StreamClient(l *core.Limiter, key string, limit core.Quota) grpc.StreamClientInterceptor {
 	mustLimit(l, key)
 	return func(

@@ -6,8 +6,8 @@ import (
 	"github.com/weir-go/ratelimit/core"
 )
 
-// BanPolicy keeps a key out that has had too many strikes. A request whose key is banned is denied with 403, whatever the other
-// policies say, and charges nothing. All policies of the request and its bans are asked in one call.
+// BanPolicy keeps a key out that has had too many strikes. A request whose key is banned is denied with 403, even if no other
+// policy denies it, and charges nothing. All policies of the request and its bans are asked in one call.
 //
 // Strike, StrikeOnDenial and [Policy].Cost say which requests are strikes, and Forgive which ones forgive them. A policy with none
 // of these only heeds the bans of others. [Policy].By is needed: a ban by the TCP peer bans your own proxy if there is one, so [keyfuncs.RemoteIP] has to
@@ -41,7 +41,7 @@ type BanPolicy struct {
 	//		Forgive: func(_ *http.Request, s guard.Served) bool { return s.Status == http.StatusOK },
 	//	}},
 	//
-	// The strikes of a Shadow ban nobody.
+	// The strikes of a Shadow ban no key.
 	Strike func(*http.Request, Served) int
 
 	// Forgive says, when a request has been served that was no strike, whether it clears the strikes of the key: a login of this
@@ -57,6 +57,6 @@ type BanPolicy struct {
 	StrikeOnDenial bool
 
 	// Tell answers a request that the ban denies with 429 and Retry-After, in place of 403. The default is
-	// to tell nobody when a ban ends.
+	// to tell no client when a ban ends.
 	Tell bool
 }
