@@ -85,7 +85,7 @@ func prefixOf(text string) netip.Prefix {
 
 // ServeHTTP answers Traefik and Caddy: with 200 if the request may go on, and otherwise with the denial, which they pass on to the client.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	h.serve(w, r, func(denial *guard.Denial) {
+	h.serve(w, r, func(http.Header) {}, func(denial *guard.Denial) {
 		// A remote procedure call is answered as other requests are: its own answer may have the status 200, by which a proxy lets the call pass.
 		plain := &http.Request{Method: http.MethodGet, URL: new(url.URL), Header: http.Header{"Accept": r.Header.Values("Accept")}}
 		denial.ServeHTTP(w, plain.WithContext(r.Context()))
@@ -96,18 +96,48 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // [DeniedProblem] what the client is to be told.
 func (h *Handler) AuthRequest() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		h.serve(w, r, func(denial *guard.Denial) {
+		h.serve(w, r, fit, func(denial *guard.Denial) {
 			w.Header().Set(DeniedStatus, strconv.Itoa(denial.Status))
-			if problem, err := json.Marshal(denial.Problem()); err == nil {
-				w.Header().Set(DeniedProblem, string(problem))
+			problem := denial.Problem()
+			text, err := json.Marshal(problem)
+			if err == nil && len(text) > mostProblem {
+				problem.ViolatedPolicies = nil
+				text, err = json.Marshal(problem)
+			}
+			if err == nil {
+				w.Header().Set(DeniedProblem, string(text))
 			}
 			w.WriteHeader(http.StatusForbidden)
 		})
 	})
 }
 
-// serve decides about the request that a proxy describes.
-func (h *Handler) serve(w http.ResponseWriter, r *http.Request, deny func(*guard.Denial)) {
+// nginx reads 4 KiB of a header, and takes a longer one for no answer at all, so that it lets the request pass.
+const (
+	mostLimits  = 2 << 10 // how many bytes the fields about the limits may have together
+	mostProblem = 1 << 10 // how many bytes the problem document may have
+)
+
+// fit removes the fields about the limits, such as those of very many policies, if nginx could not read them. Retry-After stays.
+func fit(h http.Header) {
+	n := 0
+	for name, values := range h {
+		for _, value := range values {
+			n += len(name) + len(value) + len(": \r\n")
+		}
+	}
+	if n <= mostLimits {
+		return
+	}
+	for name := range h {
+		if name != "Cache-Control" && name != "Retry-After" {
+			h.Del(name)
+		}
+	}
+}
+
+// serve decides about the request that a proxy describes. It changes the fields about the limits by fit, and answers a denial by deny.
+func (h *Handler) serve(w http.ResponseWriter, r *http.Request, fit func(http.Header), deny func(*guard.Denial)) {
 	w.Header().Set("Cache-Control", "no-store") // a proxy that caches would answer the next check by itself
 	described, refused := h.described(r)
 	if refused != nil {
@@ -117,6 +147,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, deny func(*guard
 	}
 	verdict := h.guard.Decide(described, nil)
 	verdict.WriteHeader(w.Header())
+	fit(w.Header())
 	if verdict.Denial != nil {
 		deny(verdict.Denial)
 		return
@@ -155,8 +186,8 @@ func (h *Handler) described(r *http.Request) (*http.Request, *refusal) {
 	if err != nil {
 		return nil, &refusal{http.StatusBadRequest, err.Error()}
 	}
-	// The check itself has been routed: the described request must not be taken for a part of it.
-	described, err := http.NewRequestWithContext(guard.AsOwn(r.Context()), method[0], "/", http.NoBody)
+	// The check itself has been routed: the described request must not be taken for a part of it. Many services take "post" for POST, so the check does.
+	described, err := http.NewRequestWithContext(guard.AsOwn(r.Context()), strings.ToUpper(method[0]), "/", http.NoBody)
 	if err != nil {
 		return nil, &refusal{http.StatusBadRequest, err.Error()}
 	}

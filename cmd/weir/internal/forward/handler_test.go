@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -121,6 +122,7 @@ func TestChecksAreOfTheDescribedRequest(t *testing.T) {
 		{"GET", "/login", nil, "everybody"},
 		{"POST", "/login", nil, "everybody logins"},
 		{"POST", "/login?next=/", nil, "everybody logins"},
+		{"post", "/login", nil, "everybody logins"},
 		{"GET", "/x", []string{"X-Forwarded-Host: api.example.com"}, "everybody partners"},
 		{"GET", "/x", []string{"X-Forwarded-Host: API.example.com:8443"}, "everybody partners"},
 		{"GET", "http://api.example.com/x", []string{"X-Forwarded-Host"}, "everybody partners"},
@@ -139,6 +141,7 @@ var tricks = []string{
 	"/x/%2e%2e/login", "/x/%2E./login", "/%2e/login", "/x%2f..%2flogin", "/%2flogin", "/login/", "/login%2f", "/login.html", "/%256cogin",
 	"/login;a=1", "/login;a=1?x", "/login;", "/;a/login", "/x;a=1/../login;b", "/x/..;/login", "/x/..;a=b/login;c", `/x\..\login`, `\login`, `/x/..%5clogin`, "/x;y%5C..%5Clogin;z",
 	"http://example.com/login", "http://elsewhere.example/login", "https://example.com//login", "http://example.com/x/..;/login", "http:/login", "http:http://a/login",
+	"/login%3bx", "/login%3B", "/x/..%3b/login", "/x%2f..;%2flogin", "/x%2F..%3b%2flogin", `/x%2f..;\y%2flogin`, "/;x%2fy/login",
 	"/login#fragment", "/login%23", "/x#/../login", `/x;a\..;b/login;c#d`,
 }
 
@@ -445,6 +448,35 @@ policies:
 			if !slices.Equal(got, want) {
 				t.Errorf("%s, %s: %v, want %v", gone.name, mode, got, want)
 			}
+		}
+	}
+}
+
+// However many policies a request meets, nginx can read the answer. It would take a header of over 4 KiB for no answer at all, and let the request pass.
+func TestNginxCanReadTheAnswersOfManyPolicies(t *testing.T) {
+	var limits, rules strings.Builder
+	for i := range 120 {
+		fmt.Fprintf(&limits, "  requests-of-department-%03d: fixed-window 1, 1h\n", i)
+		fmt.Fprintf(&rules, "  - limit: requests-of-department-%03d\n    key: ip\n", i)
+	}
+	h := handler(t, memory(t), "limits:\n"+limits.String()+"policies:\n"+rules.String())
+	for _, want := range []int{http.StatusOK, http.StatusForbidden} {
+		response := ask(h.AuthRequest(), check(proxy, "GET", "/"))
+		var header strings.Builder
+		if err := response.Header.Write(&header); err != nil {
+			t.Fatal(err)
+		}
+		if response.StatusCode != want || header.Len() > 3500 {
+			t.Errorf("the answer is %d with %d bytes of header, want %d", response.StatusCode, header.Len(), want)
+		}
+		if want != http.StatusForbidden {
+			continue
+		}
+		var problem guard.Problem
+		err := json.Unmarshal([]byte(response.Header.Get(forward.DeniedProblem)), &problem)
+		if err != nil || problem.Status != http.StatusTooManyRequests || response.Header.Get(forward.DeniedStatus) != "429" ||
+			response.Header.Get("Retry-After") == "" {
+			t.Errorf("the denial is %v, %v", response.Header, err)
 		}
 	}
 }

@@ -17,10 +17,10 @@ func parseTarget(text string) (*url.URL, error) {
 }
 
 // otherReadings returns the targets that a service may read in place of one, beyond the readings that the policies themselves know: without a fragment, as
-// nginx reads it, with slashes for backslashes, as servers on Windows do, without the parameters of its segments, as Java servers do, and all combinations
-// of these. An ordinary target has none.
+// nginx reads it, with plain slashes for escaped ones, as nginx passes them on, with slashes for backslashes, as servers on Windows do, without the
+// parameters of its segments, as Java servers do, and all combinations of these. An ordinary target has none.
 func otherReadings(u *url.URL) (all []*url.URL) {
-	for _, changed := range [...]func(string) string{withoutFragment, withSlashes, withoutParameters} {
+	for _, changed := range [...]func(string) string{withoutFragment, withPlainSlashes, withSlashes, withoutParameters} {
 		for _, of := range append(slices.Clip(all), u) {
 			if other := changedTarget(of, changed); other != nil {
 				all = append(all, other)
@@ -61,8 +61,15 @@ func withSlashes(path string) string { return backslashes.Replace(path) }
 
 var backslashes = strings.NewReplacer(`\`, "/", "%5C", "/", "%5c", "/")
 
-// withoutParameters returns an escaped path without all that stands behind a semicolon in each of its segments.
+// withPlainSlashes returns an escaped path with slashes for the escaped ones.
+func withPlainSlashes(path string) string { return escapedSlashes.Replace(path) }
+
+var escapedSlashes = strings.NewReplacer("%2F", "/", "%2f", "/")
+
+// withoutParameters returns an escaped path without all that stands behind a semicolon in each of its segments. The semicolon may be escaped: nginx passes
+// it on without the escape if its proxy_pass has a path.
 func withoutParameters(path string) string {
+	path = escapedSemicolons.Replace(path)
 	if !strings.Contains(path, ";") {
 		return path
 	}
@@ -72,3 +79,5 @@ func withoutParameters(path string) string {
 	}
 	return strings.Join(segments, "/")
 }
+
+var escapedSemicolons = strings.NewReplacer("%3B", ";", "%3b", ";")
