@@ -98,12 +98,19 @@ func serveSettings(c *cli.Command, environ []string) (serving.Settings, error) {
 	}
 	s.Policies = serving.Policies{File: c.String("policies"), Trusted: c.StringSlice("trusted"), Replicas: c.Int("replicas")}
 	switch {
+	case c.IsSet("config") && s.Config == "":
+		return s, errors.New("-config is empty: name a file of limits, or a directory of such files")
+	case c.IsSet("policies") && s.Policies.File == "":
+		return s, errors.New("-policies is empty: name a file of policies")
 	case s.Policies.File == "" && len(s.Policies.Trusted) > 0:
 		return s, errors.New("-trusted is for proxies that ask by a file of policies: name the file by -policies")
 	case s.Policies.File != "" && len(s.Policies.Trusted) == 0:
 		return s, errors.New("-policies needs the addresses of the proxies that may ask: name them by -trusted, such as -trusted 10.0.0.0/8")
-	case s.Policies.File != "" && !c.IsSet("config") && !slices.ContainsFunc(environ, func(one string) bool { return strings.HasPrefix(one, "RUNTIME_ROOT=") }):
+	case s.Policies.File != "" && !c.IsSet("config") && !slices.ContainsFunc(environ, namesRoot):
 		s.Config = ""
+	}
+	if s.Config == "" && (c.IsSet("on-error") || c.IsSet("as-reference")) {
+		return s, errors.New("-on-error and -as-reference are for the limits of -config: policies have an onError each, in their file")
 	}
 	if c.IsSet("grpc") {
 		s.Socket = ""
@@ -128,4 +135,10 @@ func serveSettings(c *cli.Command, environ []string) (serving.Settings, error) {
 		return s, errors.New("-timeout and -drain have to be positive")
 	}
 	return s, nil
+}
+
+// namesRoot reports whether a variable of the environment is RUNTIME_ROOT, and not empty: an empty one counts as none, as all others do.
+func namesRoot(variable string) bool {
+	root, is := strings.CutPrefix(variable, "RUNTIME_ROOT=")
+	return is && root != ""
 }

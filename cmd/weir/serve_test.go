@@ -20,15 +20,25 @@ func TestServePoliciesNeedTrustedProxies(t *testing.T) {
 	}{
 		{"-trusted 10.0.0.0/8", []string{"-policies", "limits.yaml"}},
 		{"name the file by -policies", []string{"-trusted", "10.0.0.0/8"}},
+		{"-config is empty", []string{"-config", "", "-redis", "memory:"}},
+		{"-config is empty", []string{"-config", "", "-policies", "limits.yaml", "-trusted", "10.0.0.0/8"}},
+		{"-policies is empty", []string{"-policies", "", "-redis", "memory:"}},
+		{"policies have an onError each", []string{"-policies", "limits.yaml", "-trusted", "10.0.0.0/8", "-on-error", "closed"}},
+		{"policies have an onError each", []string{"-policies", "limits.yaml", "-trusted", "10.0.0.0/8", "-as-reference"}},
 	} {
 		if code, _, messages := weir(t, "", append([]string{"serve"}, c.args...)...); code != exitUsage || !strings.Contains(messages, c.says) {
 			t.Errorf("%q: exit code %d: %s", c.args, code, messages)
 		}
 	}
+	t.Setenv("RUNTIME_ROOT", "") // an empty variable counts as none
 	missing := filepath.Join(t.TempDir(), "limits.yaml")
 	if code, _, messages := weir(t, "", "serve", "-policies", missing, "-trusted", "127.0.0.1", "-redis", "memory:", "-http", "127.0.0.1:0"); code != exitInvalid ||
-		!strings.Contains(messages, missing) {
+		!strings.Contains(messages, missing) || strings.Contains(messages, "runtime_data") {
 		t.Errorf("a missing file: exit code %d: %s", code, messages)
+	}
+	t.Setenv("RUNTIME_ROOT", filepath.Dir(missing))
+	if code, _, messages := weir(t, "", "serve", "-redis", "memory:", "-http", "127.0.0.1:0"); code != exitInvalid || !strings.Contains(messages, "by -config") {
+		t.Errorf("a missing directory: exit code %d: %s", code, messages)
 	}
 }
 
