@@ -37,9 +37,20 @@ var ErrConfig = errors.New("the configuration makes no sense")
 // Addresses are where a service listens.
 type Addresses struct{ GRPC, HTTP, Debug net.Addr }
 
+// attributes puts the addresses into a log.
+func (a Addresses) attributes() []any {
+	all := []any{"http", a.HTTP}
+	if a.GRPC != nil {
+		all = append(all, "grpc", a.GRPC, "debug", a.Debug)
+	}
+	return all
+}
+
 const (
 	// mostMessage is how many bytes a request may have.
 	mostMessage = 1 << 20
+	// mostStreams is how many requests of one connection are answered at once. The others of its client wait.
+	mostStreams = 1000
 	// lookEvery is how often the store is asked whether it answers, and lookFor how long it may take.
 	lookEvery, lookFor = time.Second, time.Second
 )
@@ -140,7 +151,10 @@ func (s *server) again() {
 	}
 	s.seen = seen
 	var config *descriptors.Config
-	if err == nil {
+	switch {
+	case err == nil && len(files) == 0:
+		err = fmt.Errorf("%s: there is no file", s.settings.Config)
+	case err == nil:
 		config, err = descriptors.Parse(files, descriptors.Options{Merge: s.settings.Merge})
 	}
 	if err != nil {
@@ -223,7 +237,7 @@ func (s *server) serve(ctx context.Context, ready func(Addresses)) error {
 		grpc.KeepaliveParams(keepalive.ServerParameters{
 			MaxConnectionAge: s.settings.ConnectionAge, MaxConnectionAgeGrace: s.settings.ConnectionGrace,
 		}),
-		grpc.MaxRecvMsgSize(mostMessage),
+		grpc.MaxRecvMsgSize(mostMessage), grpc.MaxConcurrentStreams(mostStreams),
 	}
 	if s.settings.TLS.Cert != "" {
 		config, err := serverTLS(s.settings.TLS, s.logger)
@@ -255,7 +269,7 @@ func (s *server) serve(ctx context.Context, ready func(Addresses)) error {
 	}
 	all.Go(func() { every(inner, s.settings.Every, func() { s.again(); s.tellHealth() }) })
 	all.Go(func() { every(inner, lookEvery, func() { s.askStore(inner) }) })
-	s.logger.Info("serving", "http", at.HTTP, "grpc", at.GRPC, "debug", at.Debug)
+	s.logger.Info("serving", at.attributes()...)
 	ready(at)
 
 	select {

@@ -289,6 +289,20 @@ func TestHalfAFileIsLeftAlone(t *testing.T) {
 	}
 }
 
+// TestAnEmptyDirectoryReplacesNothing: a volume that is being exchanged is empty for a while.
+func TestAnEmptyDirectoryReplacesNothing(t *testing.T) {
+	dir := t.TempDir()
+	file := write(t, dir, "limits.yaml", limits)
+	r := start(t, func(s *Settings) { s.Config = dir })
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "it is told", func() bool { return r.log.has("there is no file") && r.log.has("the former one stays") })
+	if _, left, err := ask(t, r.connect(t), "two"); err != nil || left != 1 {
+		t.Errorf("%d left, %v", left, err)
+	}
+}
+
 // TestAMistakeIsToldOnce, however often the files are looked at, also if they are gone.
 func TestAMistakeIsToldOnce(t *testing.T) {
 	file := write(t, t.TempDir(), "limits.yaml", limits)
