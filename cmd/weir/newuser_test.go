@@ -21,10 +21,10 @@ func TestFromALogToALimit(t *testing.T) {
 	path := func(name string) string { return filepath.Join(s.dir, name) }
 
 	// A log makes a proposal, as a file. The user adds a limit of their own.
-	before := s.traffic(110, 3, 200)
+	before := s.traffic(110, 1, 200)
 	r := recommended(t, "", "-names", "plain", "-policies", path("proposal.yaml"), "-proposal", "tight", before)
 	proposal := r.Proposals[2]
-	if r.Log.Requests != 530 || r.Keys.Distinct != 111 || proposal.Keys != 1 || r.Denied[0].Key != greedy {
+	if r.Log.Requests != 310 || r.Keys.Distinct != 111 || proposal.Keys != 1 || r.Denied[0].Key != greedy {
 		t.Fatalf("%+v, %+v, %+v", r.Log, r.Keys, proposal)
 	}
 	answers(t, 0, "a shadow, which denies no request", "check", path("proposal.yaml"))
