@@ -25,8 +25,9 @@ have no effect are named at the start. Flags go before variables.
 
    weir serve -config limits/ -redis redis://localhost:6379
 
-It listens for gRPC on port 8081, for HTTP (/json and /healthcheck) on 8080, and on 6070 for /rlconfig. SIGTERM ends it when the requests that
-were begun are answered.
+It listens for gRPC on port 8081, for HTTP (/json and /healthcheck) on 8080, and on 6070 for /rlconfig. At SIGTERM its health is bad, and it goes on
+answering for 3 seconds (-leave), so that clients ask elsewhere. Then it ends when the requests that were begun are answered. A second SIGTERM ends it
+at once.
 
 With -policies it answers Traefik, Caddy and nginx as well, by a file of policies: at /check, and nginx at /check/nginx. It believes the proxies that
 -trusted names, and answers nobody else there. Without -config and RUNTIME_ROOT it then listens for HTTP alone.
@@ -59,7 +60,8 @@ func serveCommand(stderr io.Writer) *cli.Command {
 			&cli.StringFlag{Name: "grpc", Usage: "the `ADDRESS` for gRPC; by default GRPC_HOST and GRPC_PORT, or else 0.0.0.0:8081"},
 			&cli.StringFlag{Name: "http", Usage: "the `ADDRESS` for HTTP; by default HOST and PORT, or else 0.0.0.0:8080"},
 			&cli.StringFlag{Name: "debug", Usage: "the `ADDRESS` for debugging; by default DEBUG_HOST and DEBUG_PORT, or else 0.0.0.0:6070"},
-			&cli.DurationFlag{Name: "drain", Value: 10 * time.Second, Usage: "at the end, answer the requests that were begun for this `TIME` at most"},
+			&cli.DurationFlag{Name: "leave", Value: 3 * time.Second, Usage: "at the end, go on answering for this `TIME` with a bad health, so that clients leave"},
+			&cli.DurationFlag{Name: "drain", Value: 10 * time.Second, Usage: "after that, answer the requests that were begun for this `TIME` at most"},
 		},
 		Action: func(ctx context.Context, c *cli.Command) error {
 			if c.Args().Present() {
@@ -121,7 +123,8 @@ func serveSettings(c *cli.Command, environ []string) (serving.Settings, error) {
 	if c.IsSet("timeout") {
 		s.Rules.Timeout = c.Duration("timeout")
 	}
-	s.Drain, s.Rules.AsReference, s.Rules.OnError = c.Duration("drain"), c.Bool("as-reference"), rls.OnError(c.String("on-error"))
+	s.Leave, s.Drain = c.Duration("leave"), c.Duration("drain")
+	s.Rules.AsReference, s.Rules.OnError = c.Bool("as-reference"), rls.OnError(c.String("on-error"))
 	switch s.Rules.OnError {
 	case rls.Fail, rls.Open, rls.Closed:
 	default:
@@ -133,6 +136,9 @@ func serveSettings(c *cli.Command, environ []string) (serving.Settings, error) {
 	}
 	if s.Rules.Timeout <= 0 || s.Drain <= 0 {
 		return s, errors.New("-timeout and -drain have to be positive")
+	}
+	if s.Leave < 0 {
+		return s, errors.New("-leave is at least 0")
 	}
 	return s, nil
 }

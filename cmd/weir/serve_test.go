@@ -57,7 +57,7 @@ func TestServePoliciesAsDocumented(t *testing.T) {
 		t.Fatal(err)
 	}
 	command = strings.NewReplacer("limits.yaml", limits, "redis://localhost:6379", redistest.Start(t).URL(), "127.0.0.1:8080", web).Replace(command)
-	weir := &served{http: web, args: append(strings.Fields(command)[1:], "-timeout", "1m")}
+	weir := &served{http: web, args: append(strings.Fields(command)[1:], "-timeout", "1m", "-leave", "0s")}
 	weir.start(t)
 	t.Cleanup(weir.kill)
 	var got []int

@@ -254,7 +254,7 @@ func (s *server) serve(ctx context.Context, ready func(Addresses)) error {
 	pb.RegisterRateLimitServiceServer(servers, s.service)
 	healthpb.RegisterHealthServer(servers, s.health)
 	reflection.Register(servers)
-	web, debug := webServer(s.routes()), webServer(s.debugRoutes())
+	web, debug := s.webServer(s.routes()), s.webServer(s.debugRoutes())
 
 	inner, stop := context.WithCancel(ctx)
 	defer stop()
@@ -274,19 +274,40 @@ func (s *server) serve(ctx context.Context, ready func(Addresses)) error {
 
 	select {
 	case <-ctx.Done():
-		err = nil
+		stop()
+		err = s.leave(failed)
 	case err = <-failed:
+		stop()
 	}
-	stop()
 	s.end(context.WithoutCancel(ctx), servers, web, debug)
 	all.Wait()
 	return err
 }
 
-// end answers the requests that were begun.
+// leave goes on answering for a while, so that clients see the bad health and ask elsewhere. It returns the error of a listener that fails meanwhile.
+func (s *server) leave(failed <-chan error) error {
+	s.ending.Store(true)
+	s.health.Shutdown() // it stays bad, whatever is told meanwhile
+	if s.settings.Leave <= 0 {
+		return nil
+	}
+	s.logger.Info("ending: the health is bad, and requests are still answered", "for", s.settings.Leave)
+	after := s.settings.after
+	if after == nil {
+		after = time.After
+	}
+	select {
+	case <-after(s.settings.Leave):
+		return nil
+	case err := <-failed:
+		return err
+	}
+}
+
+// end closes the listeners, and answers the requests that were begun.
 func (s *server) end(ctx context.Context, servers *grpc.Server, others ...*http.Server) {
 	s.ending.Store(true)
-	s.tellHealth()
+	s.health.Shutdown()
 	s.logger.Info("ending: the requests that were begun are answered", "for", s.settings.Drain)
 	ctx, cancel := context.WithTimeout(ctx, s.settings.Drain)
 	defer cancel()
@@ -344,8 +365,18 @@ func removeSocket(path string) error {
 	return os.Remove(path)
 }
 
-func webServer(handler http.Handler) *http.Server {
-	return &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: 5 * time.Minute}
+// webServer returns a server of HTTP. While the service ends, each answer closes its connection, so that none is left on which a client sends a request
+// just when the server closes it.
+func (s *server) webServer(handler http.Handler) *http.Server {
+	closing := func(w http.ResponseWriter, r *http.Request) {
+		if s.ending.Load() {
+			w.Header().Set("Connection", "close")
+		}
+		handler.ServeHTTP(w, r)
+	}
+	return &http.Server{
+		Handler: http.HandlerFunc(closing), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: 5 * time.Minute,
+	}
 }
 
 // routes are those of the listener for HTTP.

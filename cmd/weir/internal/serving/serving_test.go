@@ -1,6 +1,7 @@
 package serving
 
 import (
+	"bufio"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -21,6 +22,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -30,6 +32,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	reflectionpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
 	"google.golang.org/grpc/status"
@@ -112,7 +115,7 @@ func start(t *testing.T, change func(*Settings)) *running {
 		t.Fatal(err)
 	}
 	settings.GRPC, settings.HTTP, settings.Debug, settings.Store.URL = "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0", "memory:"
-	settings.Every, settings.Rules.Timeout = 5*time.Millisecond, patience
+	settings.Every, settings.Rules.Timeout, settings.Leave = 5*time.Millisecond, patience, 0
 	change(&settings)
 	if settings.Config == "/srv/runtime_data/current/config" {
 		settings.Config = write(t, t.TempDir(), "limits.yaml", limits)
@@ -361,6 +364,129 @@ func TestEndAnswersWhatWasBegun(t *testing.T) {
 	r.done <- nil
 	if _, _, err := ask(t, connection, "two"); status.Code(err) != codes.Unavailable {
 		t.Errorf("after its end: %v", err)
+	}
+}
+
+// kept is a connection of HTTP that a client keeps.
+type kept struct {
+	net.Conn
+
+	reader *bufio.Reader
+}
+
+func keep(t *testing.T, address net.Addr) *kept {
+	t.Helper()
+	connection, err := net.Dial("tcp", address.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = connection.Close() })
+	return &kept{connection, bufio.NewReader(connection)}
+}
+
+// health asks for the health, and returns its status, and whether the server closes the connection after that.
+func (k *kept) health(t *testing.T) (status int, closes bool) {
+	t.Helper()
+	if _, err := io.WriteString(k, "GET /healthcheck HTTP/1.1\r\nHost: weir.test\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	response, err := http.ReadResponse(k.reader, nil)
+	if err != nil {
+		t.Fatalf("a kept connection is not answered: %v", err)
+	}
+	_, _ = io.Copy(io.Discard, response.Body)
+	_ = response.Body.Close()
+	return response.StatusCode, response.Close
+}
+
+// TestLeaves: at the end, a service is not well, and goes on answering, on all its connections and on new ones, until its time is over. Each answer of HTTP
+// closes its connection, so that then no client sends on one which the server closes.
+func TestLeaves(t *testing.T) {
+	over := make(chan time.Time)
+	r := start(t, func(s *Settings) {
+		s.Config = write(t, t.TempDir(), "limits.yaml", strings.Replace(limits, "requests_per_unit: 2", "requests_per_unit: 1000000000", 1))
+		s.Leave, s.after = time.Hour, func(time.Duration) <-chan time.Time { return over }
+	})
+	idle, connection := keep(t, r.HTTP), r.connect(t)
+	if status, closes := idle.health(t); status != http.StatusOK || closes {
+		t.Errorf("before the end, the health is %d; the connection is closed: %t", status, closes)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	stream, err := healthpb.NewHealthClient(connection).Watch(ctx, &healthpb.HealthCheckRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if answer, err := stream.Recv(); err != nil || answer.GetStatus() != healthpb.HealthCheckResponse_SERVING {
+		t.Errorf("the health by gRPC is %v, %v", answer, err)
+	}
+	var leaving, stopped atomic.Bool
+	var answered atomic.Int64 // since the service leaves
+	var clients sync.WaitGroup
+	for range 16 {
+		clients.Go(func() {
+			client := &http.Client{Transport: &http.Transport{}}
+			defer client.CloseIdleConnections()
+			for !stopped.Load() {
+				ends := leaving.Load()
+				response, err := client.Post("http://"+r.HTTP.String()+"/json", "application/json", strings.NewReader(
+					`{"domain": "d", "descriptors": [{"entries": [{"key": "two"}]}]}`))
+				if err != nil {
+					t.Errorf("a busy client: %v", err)
+					return
+				}
+				_, _ = io.Copy(io.Discard, response.Body)
+				_ = response.Body.Close()
+				if response.StatusCode != http.StatusOK || ends && !response.Close {
+					t.Errorf("a busy client is answered %d; the connection is closed: %t", response.StatusCode, response.Close)
+					return
+				}
+				if ends {
+					answered.Add(1)
+				}
+			}
+		})
+	}
+	r.end()
+	if answer, err := stream.Recv(); err != nil || answer.GetStatus() != healthpb.HealthCheckResponse_NOT_SERVING {
+		t.Errorf("at the end, the health by gRPC is %v, %v", answer, err)
+	}
+	leaving.Store(true)
+	if status, closes := idle.health(t); status != http.StatusInternalServerError || !closes {
+		t.Errorf("at the end, the health is %d; the connection is closed: %t", status, closes)
+	}
+	if status, closes := keep(t, r.HTTP).health(t); status != http.StatusInternalServerError || !closes {
+		t.Errorf("on a new connection, the health is %d; the connection is closed: %t", status, closes)
+	}
+	for what, one := range map[string]*grpc.ClientConn{"the connection of before": connection, "a new one": r.connect(t)} {
+		if _, _, err := ask(t, one, "two"); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	eventually(t, "the busy clients are answered", func() bool { return answered.Load() >= 160 || t.Failed() })
+	select {
+	case err := <-r.done:
+		t.Fatalf("it has ended before its time: %v", err)
+	default:
+	}
+	stopped.Store(true)
+	clients.Wait()
+	cancel()
+	close(over)
+	if err := <-r.done; err != nil {
+		t.Errorf("it has ended with %v", err)
+	}
+	r.done <- nil
+}
+
+// TestLeavesNoLongerThanItListens: where a listener fails while the service leaves, it ends.
+func TestLeavesNoLongerThanItListens(t *testing.T) {
+	never := Settings{Leave: time.Hour, after: func(time.Duration) <-chan time.Time { return nil }}
+	s := &server{settings: never, logger: slog.New(slog.DiscardHandler), health: health.NewServer()}
+	failed := make(chan error, 1)
+	failed <- net.ErrClosed
+	if err := s.leave(failed); !errors.Is(err, net.ErrClosed) || !s.ending.Load() {
+		t.Errorf("%v", err)
 	}
 }
 

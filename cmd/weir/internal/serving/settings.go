@@ -38,11 +38,12 @@ type Settings struct {
 	GRPC, HTTP, Debug, Socket string
 	// ConnectionAge is how long a connection of gRPC is used, and ConnectionGrace how long its requests may take after that.
 	ConnectionAge, ConnectionGrace time.Duration
-	// Drain is how long requests that were begun may take at the end.
-	Drain time.Duration
-	TLS   TLS
-	Store Store
-	Rules rls.Options
+	// Leave is how long the service goes on answering at the end, with a bad health. Drain is how long requests that were begun may take after that.
+	Leave, Drain time.Duration
+	after        func(time.Duration) <-chan time.Time // nil is time.After
+	TLS          TLS
+	Store        Store
+	Rules        rls.Options
 	// LogLevel and LogJSON change the log.
 	LogLevel slog.Level
 	LogJSON  bool
@@ -166,7 +167,7 @@ func FromEnvironment(environ []string) (Settings, error) {
 	s.Socket = e.text("GRPC_UDS", "")
 	s.ConnectionAge = e.duration("GRPC_MAX_CONNECTION_AGE", 24*time.Hour)
 	s.ConnectionGrace = e.duration("GRPC_MAX_CONNECTION_AGE_GRACE", time.Hour)
-	s.Drain = 10 * time.Second
+	s.Leave, s.Drain = 3*time.Second, 10*time.Second
 	if e.boolean("GRPC_SERVER_USE_TLS", false) {
 		s.TLS = TLS{
 			Cert: e.text("GRPC_SERVER_TLS_CERT", ""), Key: e.text("GRPC_SERVER_TLS_KEY", ""),
