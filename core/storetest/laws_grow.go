@@ -291,7 +291,7 @@ func splitLeavesGrowth(t *testing.T, s *stand) {
 		l, key := hourly(s.algorithm), s.key()
 		r := s.reserve(t, core.Check{Key: key, Limit: l, Cost: 2, ReserveFor: ttl}, core.Check{Key: key, Limit: core.Concurrent(1, time.Minute)})
 		growTo(t, r, 6, 1)
-		places := unexported.Split(r).(*core.Reservation) //nolint:forcetypeassert // it returns nothing else
+		places := unexported.Split(r).(*core.Reservation)
 		settleAs(t, places, 0, 0)
 		if d := s.peek(t, key, l); d.Remaining != 4 {
 			t.Errorf("when the places are back, %d are left of 10, of which 6 are reserved", d.Remaining)
