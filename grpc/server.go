@@ -122,7 +122,7 @@ func decide(ctx context.Context, g *guard.Guard, method string, message any) (gu
 	}
 	verdict := g.Decide(r.WithContext(context.WithValue(ctx, messageKey{}, message)), route(path))
 	header := make(http.Header)
-	verdict.WriteHeader(header)
+	verdict.WriteHeader(header) //nolint:contextcheck // the verdict has the one of the request
 	fields := make(metadata.MD, len(header))
 	for name, values := range header {
 		if name != "Cache-Control" { // which is for caches of HTTP

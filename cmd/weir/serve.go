@@ -60,7 +60,7 @@ func serveCommand(stderr io.Writer) *cli.Command {
 			&cli.StringFlag{Name: "grpc", Usage: "the `ADDRESS` for gRPC; by default GRPC_HOST and GRPC_PORT, or else 0.0.0.0:8081"},
 			&cli.StringFlag{Name: "http", Usage: "the `ADDRESS` for HTTP; by default HOST and PORT, or else 0.0.0.0:8080"},
 			&cli.StringFlag{Name: "debug", Usage: "the `ADDRESS` for debugging; by default DEBUG_HOST and DEBUG_PORT, or else 0.0.0.0:6070"},
-			&cli.DurationFlag{Name: "leave", Value: 3 * time.Second, Usage: "at the end, go on answering for this `TIME` with a bad health, so that clients leave"},
+			&cli.DurationFlag{Name: "leave", Value: 3 * time.Second, Usage: "at the end, answer for this `TIME` with a bad health, so that clients leave"},
 			&cli.DurationFlag{Name: "drain", Value: 10 * time.Second, Usage: "after that, answer the requests that were begun for this `TIME` at most"},
 		},
 		Action: func(ctx context.Context, c *cli.Command) error {
