@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"os"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/urfave/cli/v3"
 
+	"github.com/weir-go/ratelimit/cmd/weir/internal/forward"
 	"github.com/weir-go/ratelimit/cmd/weir/internal/rls"
 	"github.com/weir-go/ratelimit/cmd/weir/internal/serving"
 )
@@ -77,8 +79,11 @@ func serveCommand(stderr io.Writer) *cli.Command {
 				logger = slog.New(slog.NewJSONHandler(stderr, options))
 			}
 			err = serving.Run(ctx, settings, logger, func(serving.Addresses) {})
-			if errors.Is(err, serving.ErrConfig) {
+			switch {
+			case errors.Is(err, serving.ErrConfig):
 				return exitError{err, exitInvalid}
+			case errors.Is(err, serving.ErrStore):
+				return usage("%w", err)
 			}
 			return err
 		},
@@ -99,15 +104,12 @@ func serveSettings(c *cli.Command, environ []string) (serving.Settings, error) {
 		}
 	}
 	s.Policies = serving.Policies{File: c.String("policies"), Trusted: c.StringSlice("trusted"), Replicas: c.Int("replicas")}
+	if err := checkPolicies(c, s.Policies); err != nil {
+		return s, err
+	}
 	switch {
 	case c.IsSet("config") && s.Config == "":
 		return s, errors.New("-config is empty: name a file of limits, or a directory of such files")
-	case c.IsSet("policies") && s.Policies.File == "":
-		return s, errors.New("-policies is empty: name a file of policies")
-	case s.Policies.File == "" && len(s.Policies.Trusted) > 0:
-		return s, errors.New("-trusted is for proxies that ask by a file of policies: name the file by -policies")
-	case s.Policies.File != "" && len(s.Policies.Trusted) == 0:
-		return s, errors.New("-policies needs the addresses of the proxies that may ask: name them by -trusted, such as -trusted 10.0.0.0/8")
 	case s.Policies.File != "" && !c.IsSet("config") && !slices.ContainsFunc(environ, namesRoot):
 		s.Config = ""
 	}
@@ -141,6 +143,26 @@ func serveSettings(c *cli.Command, environ []string) (serving.Settings, error) {
 		return s, errors.New("-leave is at least 0")
 	}
 	return s, nil
+}
+
+// checkPolicies returns an error if the flags about policies do not fit together.
+func checkPolicies(c *cli.Command, of serving.Policies) error {
+	switch {
+	case c.IsSet("policies") && of.File == "":
+		return errors.New("-policies is empty: name a file of policies")
+	case of.File == "" && len(of.Trusted) > 0:
+		return errors.New("-trusted is for proxies that ask by a file of policies: name the file by -policies")
+	case of.File == "" && c.IsSet("replicas"):
+		return errors.New("-replicas is for a file of policies: name the file by -policies")
+	case of.Replicas < 1:
+		return fmt.Errorf("-replicas is at least 1, and not %d: how many processes share the limits", of.Replicas)
+	case of.File != "" && len(of.Trusted) == 0:
+		return errors.New("-policies needs the addresses of the proxies that may ask: name them by -trusted, such as -trusted 10.0.0.0/8")
+	}
+	if _, err := forward.ParseProxies(of.Trusted); err != nil {
+		return fmt.Errorf("-trusted: %w", err)
+	}
+	return nil
 }
 
 // namesRoot reports whether a variable of the environment is RUNTIME_ROOT, and not empty: an empty one counts as none, as all others do.

@@ -49,14 +49,20 @@ func Parse(files []File, options Options) (*Config, error) {
 }
 
 // Recognize reports whether a text is one for [Parse], and no file of policies: it is a mapping that names a domain.
-func Recognize(text []byte) bool {
+func Recognize(text []byte) bool { return hasKey(text, "domain", "descriptors") }
+
+// RecognizePolicies reports whether a text is a file of policies, and none for [Parse].
+func RecognizePolicies(text []byte) bool { return hasKey(text, "policies") && !Recognize(text) }
+
+// hasKey reports whether a text is a mapping that has one of some keys.
+func hasKey(text []byte, names ...string) bool {
 	var document yaml.Node
 	if len(text) > mostBytes || unmarshal(text, &document) != nil || document.Kind == 0 || document.Content[0].Kind != yaml.MappingNode {
 		return false
 	}
 	keys := document.Content[0].Content
 	for i := 0; i+1 < len(keys); i += 2 {
-		if keys[i].Value == "domain" || keys[i].Value == "descriptors" {
+		if slices.Contains(names, keys[i].Value) {
 			return true
 		}
 	}

@@ -58,11 +58,11 @@ func New(limiter *core.Limiter, options guard.Options, set guard.RuleSet, truste
 	}
 	h := &Handler{logger: options.Logger}
 	var err error
-	if h.client, err = keyfuncs.ParseAddress("ip trusted " + strings.Join(trusted, " ")); err != nil {
+	if h.proxies, err = ParseProxies(trusted); err != nil {
 		return nil, fmt.Errorf("the trusted proxies: %w", err)
 	}
-	for _, text := range trusted {
-		h.proxies = append(h.proxies, prefixOf(text))
+	if h.client, err = keyfuncs.ParseAddress("ip trusted " + strings.Join(trusted, " ")); err != nil {
+		return nil, fmt.Errorf("the trusted proxies: %w", err)
 	}
 	if h.guard, err = guard.Follow(limiter, options, checked{set}); err != nil {
 		return nil, err
@@ -70,17 +70,32 @@ func New(limiter *core.Limiter, options guard.Options, set guard.RuleSet, truste
 	return h, nil
 }
 
-// prefixOf returns the prefix of a text that [keyfuncs.ParseAddress] has understood.
-func prefixOf(text string) netip.Prefix {
-	if address, err := netip.ParseAddr(text); err == nil {
-		address = address.Unmap()
-		return netip.PrefixFrom(address, address.BitLen())
+// ParseProxies returns the prefixes of trusted proxies, which are named by addresses and prefixes. It returns an error with the reason if a text is neither,
+// and if a prefix has bits behind its length or holds every address.
+func ParseProxies(trusted []string) ([]netip.Prefix, error) {
+	prefixes := make([]netip.Prefix, len(trusted))
+	for i, text := range trusted {
+		prefix, err := netip.ParsePrefix(text)
+		if address, isAddress := netip.ParseAddr(text); isAddress == nil && address.Zone() == "" {
+			address = address.Unmap()
+			prefix, err = netip.PrefixFrom(address, address.BitLen()), nil
+		}
+		switch {
+		case err != nil && strings.ContainsAny(text, ", "):
+			return nil, fmt.Errorf("%q is no address and no prefix: name each by itself", text)
+		case err != nil:
+			return nil, fmt.Errorf("%q is no address and no prefix", text)
+		case prefix != prefix.Masked():
+			return nil, fmt.Errorf("%q has bits behind its length: write %v, or %v for that address alone", text, prefix.Masked(), prefix.Addr())
+		case prefix.Bits() == 0:
+			return nil, fmt.Errorf("%q holds every address: name those of your proxies", text)
+		}
+		if prefix.Addr().Is4In6() {
+			prefix = netip.PrefixFrom(prefix.Addr().Unmap(), prefix.Bits()-96)
+		}
+		prefixes[i] = prefix
 	}
-	prefix, _ := netip.ParsePrefix(text)
-	if prefix.Addr().Is4In6() {
-		prefix = netip.PrefixFrom(prefix.Addr().Unmap(), prefix.Bits()-96)
-	}
-	return prefix
+	return prefixes, nil
 }
 
 // ServeHTTP answers Traefik and Caddy: with 200 if the request may go on, and otherwise with the denial, which they pass on to the client.

@@ -72,6 +72,14 @@ func (s *Settings) load() (*descriptors.Config, version, error) {
 		return nil, seen, err
 	}
 	config, err := descriptors.Parse(files, descriptors.Options{Merge: s.Merge})
+	if err != nil {
+		for _, one := range files {
+			if descriptors.RecognizePolicies(one.Text) {
+				err = fmt.Errorf("%s is a file of policies: name it by -policies", one.Name)
+				break
+			}
+		}
+	}
 	return config, seen, err
 }
 

@@ -34,6 +34,9 @@ import (
 // ErrConfig is in the chain of an error about files that make no sense.
 var ErrConfig = errors.New("the configuration makes no sense")
 
+// ErrStore is in the chain of an error about settings by which there is no store.
+var ErrStore = errors.New("the settings of the store make no sense")
+
 // Addresses are where a service listens.
 type Addresses struct{ GRPC, HTTP, Debug net.Addr }
 
@@ -74,7 +77,7 @@ type server struct {
 func Run(ctx context.Context, settings Settings, logger *slog.Logger, ready func(Addresses)) (err error) {
 	limiter, closeStore, err := settings.Store.open(settings.Rules.Timeout, logger)
 	if err != nil {
-		return err
+		return fmt.Errorf("%w: %w", ErrStore, err)
 	}
 	defer func() { err = errors.Join(err, closeStore()) }()
 	settings.Rules.Logger = logger
@@ -121,6 +124,9 @@ func (s *server) follow(ctx context.Context) error {
 	}
 	set, err := policies.Watch(ctx, policies.File(of.File), policies.Options{Every: s.settings.Every, Logger: s.logger})
 	if err != nil {
+		if files, _, unread := readFiles(of.File, true); unread == nil && len(files) == 1 && descriptors.Recognize(files[0].Text) {
+			err = fmt.Errorf("%s is a file of limits for Envoy: name it by -config", of.File)
+		}
 		return fmt.Errorf("%w:\n%w", ErrConfig, err)
 	}
 	s.forward, err = forward.New(s.limiter, guard.Options{Draining: ctx, Replicas: of.Replicas, Logger: s.logger}, set, of.Trusted...)

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"runtime"
+	"strconv"
 	"strings"
 	"time"
 
@@ -84,6 +86,9 @@ func (s *Store) connect(options []core.Option) (store core.Store, closeClient fu
 	if err != nil {
 		return nil, nil, err
 	}
+	if err := s.checkAddresses(); err != nil {
+		return nil, nil, err
+	}
 	client, err := s.client(config)
 	if err != nil {
 		return nil, nil, err
@@ -91,18 +96,47 @@ func (s *Store) connect(options []core.Option) (store core.Store, closeClient fu
 	return core.NewRedis(client, options...), client.Close, nil
 }
 
-// client returns a client as core.NewRedis wants it.
-func (s *Store) client(config *tls.Config) (redis.UniversalClient, error) {
-	user, password := userOf(s.Auth)
-	_, sentinelPassword := userOf(s.SentinelAuth)
-	var addresses []string
+// addresses returns the parts of the URL, without their schemes.
+func (s *Store) addresses() (all []string) {
 	for part := range strings.SplitSeq(s.URL, ",") {
 		part = strings.TrimSpace(part)
 		for _, scheme := range []string{"redis://", "rediss://"} {
 			part = strings.TrimPrefix(part, scheme)
 		}
-		addresses = append(addresses, part)
+		all = append(all, part)
 	}
+	return all
+}
+
+// checkAddresses returns an error if a part of the URL is no address. It repeats no password.
+func (s *Store) checkAddresses() error {
+	addresses := s.addresses()
+	switch {
+	case s.Kind == "SENTINEL":
+		addresses = addresses[1:] // the first part is the name of the master
+	case s.Kind == "SINGLE" && len(addresses) > 1:
+		return errors.New("several addresses are those of a CLUSTER or a SENTINEL: say which by REDIS_TYPE")
+	}
+	for _, address := range addresses {
+		if s.Kind == "SINGLE" && strings.HasPrefix(address, "/") {
+			continue
+		}
+		if strings.Contains(address, "@") {
+			return errors.New("the address of Redis has a user or a password: give them by REDIS_AUTH")
+		}
+		host, port, err := net.SplitHostPort(address)
+		if number, numbered := strconv.ParseUint(port, 10, 16); err != nil || host == "" || numbered != nil || number == 0 {
+			return fmt.Errorf("%q is no address of Redis: write its host and its port, such as localhost:6379", address)
+		}
+	}
+	return nil
+}
+
+// client returns a client as core.NewRedis wants it.
+func (s *Store) client(config *tls.Config) (redis.UniversalClient, error) {
+	user, password := userOf(s.Auth)
+	_, sentinelPassword := userOf(s.SentinelAuth)
+	addresses := s.addresses()
 	connections := max(32, 10*runtime.GOMAXPROCS(0))
 	dialer := core.Dialer(config)
 	switch s.Kind {
