@@ -28,6 +28,11 @@ the whole key as in -name tenant=tenant:7. A function that is not given has no k
 
    weir explain limits.yaml "POST /orders" -H "X-API-Key: secret" -name user=42 -plan paid -redis redis://localhost:6379
 
+Of a file of weir serve, or a directory of such files, it says which limits the descriptors of a request meet, and by which way. A descriptor has its
+entries with commas between them; \, is a comma in a value.
+
+   weir explain limits/ -domain shop tenant=a path=/login,remote_address=1.2.3.4
+
 ` + storeHelp + `
 
 Exit codes:
@@ -82,19 +87,31 @@ func explainCommand(stdin io.Reader, stdout io.Writer) *cli.Command {
 			&cli.StringFlag{Name: "from", Value: "192.0.2.1", Usage: "the `ADDRESS` of the TCP peer, without which it is one that stands for any"},
 			&cli.StringSliceFlag{Name: "name", Usage: "`NAME=KEY` that a key function of the program returns; repeatable"},
 			&cli.StringFlag{Name: "plan", Usage: "the `PLAN` of the request"},
+			&cli.StringFlag{Name: "domain", Usage: "the `DOMAIN` of descriptors, if the files of weir serve have several"},
 			&cli.StringSliceFlag{Name: "cost", Usage: "`NAME=UNITS` that a cost function of the program returns, 1 otherwise; repeatable"},
 		),
 		Action: func(ctx context.Context, c *cli.Command) error {
-			if c.Args().Len() != 2 {
+			if c.Args().Len() < 2 {
 				return usage(`name a file of policies and a request, such as limits.yaml "POST /orders": see weir help explain`)
+			}
+			settings, limits, text, err := servedLimits(c.Args().First(), stdin)
+			switch {
+			case err != nil:
+				return err
+			case limits != nil:
+				return explainDescriptors(ctx, c, settings, limits, stdout)
+			case c.IsSet("domain"):
+				return usage("-domain is for files of weir serve, and this one is of policies")
+			case c.Args().Len() != 2:
+				return usage("name one request, such as \"POST /orders\"")
 			}
 			r, err := requestOf(ctx, c.Args().Get(1), c.String("from"), c.StringSlice("header"))
 			if err != nil {
 				return err
 			}
-			document, err := readPolicies(c.Args().First(), stdin)
+			document, err := parsePolicies(c.Args().First(), text)
 			if err != nil {
-				return err
+				return exitError{err, exitInvalid}
 			}
 			set, err := setOf(c, document)
 			if err != nil {

@@ -65,6 +65,12 @@ func readFiles(path string, hidden bool) (files []descriptors.File, seen version
 	return files, version(hash.Sum(nil)), nil
 }
 
+// Read returns the configuration that the service would start with.
+func (s *Settings) Read() (*descriptors.Config, error) {
+	config, _, err := s.load()
+	return config, err
+}
+
 // load reads the configuration.
 func (s *Settings) load() (*descriptors.Config, version, error) {
 	files, seen, err := readFiles(s.Config, s.HiddenFiles)
