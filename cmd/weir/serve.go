@@ -27,9 +27,9 @@ have no effect are named at the start. Flags go before variables.
 
    weir serve -config limits/ -redis redis://localhost:6379
 
-It listens for gRPC on port 8081, for HTTP (/json and /healthcheck) on 8080, and on 6070 for /rlconfig. At SIGTERM its health is bad, and it goes on
-answering for 3 seconds (-leave), so that clients ask elsewhere. Then it ends when the requests that were begun are answered. A second SIGTERM ends it
-at once.
+It listens for gRPC on port 8081, for HTTP (/json and /healthcheck) on 8080, and on 6070 for /rlconfig and /metrics. At SIGTERM its health is bad,
+and it goes on answering for 3 seconds (-leave), so that clients ask elsewhere. Then it ends when the requests that were begun are answered. A second
+SIGTERM ends it at once.
 
 With -policies it answers Traefik, Caddy and nginx as well, by a file of policies: at /check, and nginx at /check/nginx. It believes the proxies that
 -trusted names, and answers nobody else there. Without -config and RUNTIME_ROOT it then listens for HTTP alone.
@@ -62,6 +62,7 @@ func serveCommand(stderr io.Writer) *cli.Command {
 			&cli.StringFlag{Name: "grpc", Usage: "the `ADDRESS` for gRPC; by default GRPC_HOST and GRPC_PORT, or else 0.0.0.0:8081"},
 			&cli.StringFlag{Name: "http", Usage: "the `ADDRESS` for HTTP; by default HOST and PORT, or else 0.0.0.0:8080"},
 			&cli.StringFlag{Name: "debug", Usage: "the `ADDRESS` for debugging; by default DEBUG_HOST and DEBUG_PORT, or else 0.0.0.0:6070"},
+			&cli.StringFlag{Name: "metrics", Usage: "the `ADDRESS` for Prometheus (/metrics); by default PROMETHEUS_ADDR if USE_PROMETHEUS=true"},
 			&cli.DurationFlag{Name: "leave", Value: 3 * time.Second, Usage: "at the end, answer for this `TIME` with a bad health, so that clients leave"},
 			&cli.DurationFlag{Name: "drain", Value: 10 * time.Second, Usage: "after that, answer the requests that were begun for this `TIME` at most"},
 		},
@@ -115,6 +116,9 @@ func serveSettings(c *cli.Command, environ []string) (serving.Settings, error) {
 	}
 	if s.Config == "" && (c.IsSet("on-error") || c.IsSet("as-reference")) {
 		return s, errors.New("-on-error and -as-reference are for the limits of -config: policies have an onError each, in their file")
+	}
+	if c.IsSet("metrics") {
+		s.Metrics.Address, s.Metrics.Off = c.String("metrics"), false
 	}
 	if c.IsSet("grpc") {
 		s.Socket = ""

@@ -29,6 +29,10 @@ type node struct {
 	valued    map[Entry]*node  // the descriptors below that have a value without a star
 	valueless map[string]*node // those without a value, by their keys
 	patterns  []*pattern       // those with a star, in the order of the files
+
+	exact         bool // it has a value without a star
+	valueToMetric bool
+	byValue       bool // its own valueToMetric, or that of a descriptor above, puts values into the names of metrics
 }
 
 // pattern is a descriptor with a star.

@@ -53,6 +53,8 @@ type Limit struct {
 
 	path      string
 	algorithm string
+	detailed  bool // all values of a request are in the name of its metrics
+	byValue   bool // the name of its metrics depends on the request
 }
 
 // Plain reports whether the limit is one of the reference's: a number of requests in each unit of its calendar.

@@ -382,7 +382,7 @@ func (r *reader) descriptor(n *yaml.Node, below *node, path string) {
 	var e Entry
 	var l Limit
 	var list, rate *yaml.Node
-	var detailed, toMetric, shared bool
+	var toMetric, shared bool
 	at := n
 	before := len(r.errors)
 	r.fields(n, descriptor, map[string]func(key, value *yaml.Node){
@@ -394,7 +394,7 @@ func (r *reader) descriptor(n *yaml.Node, below *node, path string) {
 		"rate_limit":  func(_, value *yaml.Node) { rate = value },
 		"descriptors": func(_, value *yaml.Node) { list = value },
 		"shadow_mode": r.boolean(&l.Shadow), "quota_mode": r.boolean(&l.Quota), "share_threshold": r.boolean(&shared),
-		"detailed_metric": r.boolean(&detailed), "value_to_metric": r.boolean(&toMetric),
+		"detailed_metric": r.boolean(&l.detailed), "value_to_metric": r.boolean(&toMetric),
 		"metadata": func(_, value *yaml.Node) { l.Metadata = r.metadata(value) },
 	})
 	if e.Key == "" {
@@ -413,9 +413,10 @@ func (r *reader) descriptor(n *yaml.Node, below *node, path string) {
 		r.failf(at, "the descriptor %s stands here twice", e)
 		return
 	}
+	child.exact, child.valueToMetric, child.byValue = !starred && e.Value != "", toMetric, toMetric || below.byValue
 	if rate != nil && !null(rate) {
 		r.rateLimit(rate, &l)
-		l.path = path
+		l.path, l.byValue = path, l.detailed || child.byValue
 		child.limit = &l
 		r.config.limits = append(r.config.limits, &l)
 	}

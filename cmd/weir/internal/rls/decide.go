@@ -111,6 +111,9 @@ func (q *question) check(charged bool) core.Check {
 func (q *question) learn(d core.Decision, now time.Time) {
 	q.over, q.remaining = !d.Allowed, d.Remaining
 	q.reset = d.ResetAfter
+	if q.limit.RequestsPerUnit > 0 {
+		q.used = q.limit.Counts.Capacity() - d.Remaining
+	}
 	switch {
 	case q.limit.RequestsPerUnit == 0:
 		q.remaining, q.reset = 0, q.limit.Unit.Window(now)
@@ -218,6 +221,7 @@ func (q *question) learnCount(d core.Decision, now time.Time) {
 		used = math.MaxInt
 	}
 	q.over = used > int(q.limit.RequestsPerUnit)
+	q.used = used
 	q.remaining, q.reset = max(0, int(q.limit.RequestsPerUnit)-used), q.limit.Unit.Window(now)
 	if d.ResetAfter > 0 {
 		q.reset = d.ResetAfter

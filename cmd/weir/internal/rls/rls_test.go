@@ -57,7 +57,7 @@ func serveOn(t *testing.T, store core.Store, options Options, file string) *Serv
 	return s
 }
 
-func configure(t *testing.T, file string) *descriptors.Config {
+func configure(t testing.TB, file string) *descriptors.Config {
 	t.Helper()
 	config, err := descriptors.Parse([]descriptors.File{{Name: "test.yaml", Text: []byte(file)}}, descriptors.Options{})
 	if err != nil {

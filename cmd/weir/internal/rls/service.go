@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/weir-go/ratelimit/cmd/weir/internal/descriptors"
+	"github.com/weir-go/ratelimit/cmd/weir/internal/metrics"
 	"github.com/weir-go/ratelimit/core"
 )
 
@@ -49,6 +50,8 @@ type Options struct {
 	OnError OnError
 	// Timeout is how long a request waits for the store at most. The default is 20 milliseconds.
 	Timeout time.Duration
+	// Metrics count the requests. The default, nil, is none.
+	Metrics *metrics.Metrics
 	// Logger is told of panics. The default is slog.Default.
 	Logger *slog.Logger
 	// Now is the clock that tells when a window ends of which nothing was used. The default is time.Now.
@@ -79,19 +82,30 @@ func New(limiter *core.Limiter, options Options) *Service {
 }
 
 // Use answers requests by a configuration from now on. What was used under a limit that stays counts on.
-func (s *Service) Use(config *descriptors.Config) { s.config.Store(config) }
+func (s *Service) Use(config *descriptors.Config) {
+	s.options.Metrics.Reference().Use(config)
+	s.options.Metrics.Configured(true)
+	s.config.Store(config)
+}
 
 // Config returns the configuration, or nil if there is none yet.
 func (s *Service) Config() *descriptors.Config { return s.config.Load() }
 
 // ShouldRateLimit answers a request. A panic is an error of this request alone.
 func (s *Service) ShouldRateLimit(ctx context.Context, request *pb.RateLimitRequest) (response *pb.RateLimitResponse, err error) {
+	begun := time.Now()
 	defer func() {
 		if p := recover(); p != nil {
 			s.options.Logger.ErrorContext(ctx, "a request has panicked", "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
 			response, err = nil, status.Error(codes.Internal, "the request has panicked")
 		}
+		s.answered(ctx, response, err, begun)
 	}()
+	return s.respond(ctx, request)
+}
+
+// respond answers a request.
+func (s *Service) respond(ctx context.Context, request *pb.RateLimitRequest) (*pb.RateLimitResponse, error) {
 	config := s.config.Load()
 	switch { // the reference answers these three with the code Unknown
 	case request.GetDomain() == "":
@@ -113,6 +127,7 @@ func (s *Service) ShouldRateLimit(ctx context.Context, request *pb.RateLimitRequ
 	} else {
 		denied, err = s.decide(bounded, all)
 	}
+	s.countHits(all, denied, err == nil)
 	switch {
 	case err == nil:
 	case errors.Is(err, core.ErrInvalid):
@@ -133,10 +148,12 @@ type question struct {
 	limit    *descriptors.Limit // nil if none counts
 	key      string
 	hits     uint64
-	negative bool // the hits are given back
-	quota    bool // the limit denies only if all with quota do
+	negative bool                // the hits are given back
+	quota    bool                // the limit denies only if all with quota do
+	counters *metrics.Descriptor // nil if nothing is counted
 
 	over      bool
+	used      int // of the limit, with the hits if they were charged
 	remaining int
 	reset     time.Duration
 }
@@ -168,6 +185,7 @@ func (s *Service) questions(config *descriptors.Config, request *pb.RateLimitReq
 		var err error
 		switch {
 		case !config.Has(domain):
+			s.options.Metrics.Reference().Unknown(domain)
 		case d.GetLimit() != nil:
 			q.key = descriptors.KeyOf(domain, entries)
 			q.limit, err = override(d.GetLimit())
@@ -178,6 +196,7 @@ func (s *Service) questions(config *descriptors.Config, request *pb.RateLimitReq
 			return nil, fmt.Errorf("descriptor %d: %w", i, err)
 		}
 		if q.limit != nil {
+			q.counters = s.countersOf(config, request.GetDomain(), entries, q.limit, d.GetLimit() != nil)
 			q.quota = (q.limit.Quota || s.options.Quota) && !q.limit.Shadow
 			for _, name := range q.limit.Replaces {
 				replaced[name] = true
@@ -203,6 +222,7 @@ func override(own *common.RateLimitDescriptor_RateLimitOverride) (*descriptors.L
 
 // unanswered answers a request that the store has not answered.
 func (s *Service) unanswered(all []question, err error) (*pb.RateLimitResponse, error) {
+	s.options.Metrics.Reference().StoreFailed()
 	if s.options.OnError != Open && s.options.OnError != Closed {
 		return nil, status.Errorf(codes.Unavailable, "the store cannot answer: %v", core.FailureOf(err))
 	}

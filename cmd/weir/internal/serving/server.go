@@ -25,6 +25,7 @@ import (
 
 	"github.com/weir-go/ratelimit/cmd/weir/internal/descriptors"
 	"github.com/weir-go/ratelimit/cmd/weir/internal/forward"
+	"github.com/weir-go/ratelimit/cmd/weir/internal/metrics"
 	"github.com/weir-go/ratelimit/cmd/weir/internal/rls"
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/guard"
@@ -38,13 +39,16 @@ var ErrConfig = errors.New("the configuration makes no sense")
 var ErrStore = errors.New("the settings of the store make no sense")
 
 // Addresses are where a service listens.
-type Addresses struct{ GRPC, HTTP, Debug net.Addr }
+type Addresses struct{ GRPC, HTTP, Debug, Metrics net.Addr }
 
 // attributes puts the addresses into a log.
 func (a Addresses) attributes() []any {
 	all := []any{"http", a.HTTP}
 	if a.GRPC != nil {
 		all = append(all, "grpc", a.GRPC, "debug", a.Debug)
+	}
+	if a.Metrics != nil {
+		all = append(all, "metrics", a.Metrics)
 	}
 	return all
 }
@@ -70,24 +74,39 @@ type server struct {
 	latest   version // of the files when they were looked at last
 	wrong    string  // the mistakes in them, which were told
 
+	metrics   *metrics.Metrics // nil: nothing is counted
+	metricsAt net.Addr         // nil: they are not served at an address of their own
+
 	ending, storeGone atomic.Bool
 }
 
 // Run runs a service until the context ends. It calls ready when all listeners are open.
 func Run(ctx context.Context, settings Settings, logger *slog.Logger, ready func(Addresses)) (err error) {
+	counts, err := settings.count() //nolint:contextcheck // the work of the store is that of no request
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, counts.Close(context.WithoutCancel(ctx))) }()
 	limiter, closeStore, err := settings.Store.open(settings.Rules.Timeout, logger)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrStore, err)
 	}
 	defer func() { err = errors.Join(err, closeStore()) }()
 	settings.Rules.Logger = logger
-	s := &server{settings: settings, logger: logger, limiter: limiter, service: rls.New(limiter, settings.Rules), health: health.NewServer()}
+	s := &server{
+		settings: settings, logger: logger, limiter: limiter, service: rls.New(limiter, settings.Rules), health: health.NewServer(), metrics: counts,
+	}
 	if len(settings.Ignored) > 0 {
 		logger.Warn("these variables have no effect", "variables", strings.Join(settings.Ignored, " "))
 	}
 	if err := errors.Join(s.begin(), s.follow(ctx)); err != nil {
 		return err
 	}
+	endMetrics, err := s.serveMetrics(ctx)
+	if err != nil {
+		return err
+	}
+	defer endMetrics()
 	s.askStore(ctx)
 	return s.serve(ctx, ready)
 }
@@ -105,6 +124,7 @@ func (s *server) begin() error {
 		s.service.Use(config)
 		s.logger.Info("the configuration was read", "from", s.settings.Config, "domains", config.Domains())
 	case s.settings.StartWithout:
+		s.metrics.Configured(false)
 		for _, line := range lines(err) {
 			s.logger.Error("there is no configuration yet", "error", line)
 		}
@@ -129,7 +149,8 @@ func (s *server) follow(ctx context.Context) error {
 		}
 		return fmt.Errorf("%w:\n%w", ErrConfig, err)
 	}
-	s.forward, err = forward.New(s.limiter, guard.Options{Draining: ctx, Replicas: of.Replicas, Logger: s.logger}, set, of.Trusted...)
+	options := guard.Options{Draining: ctx, Replicas: of.Replicas, Logger: s.logger, Observe: s.metrics.Observe()}
+	s.forward, err = forward.New(s.limiter, options, set, of.Trusted...)
 	if err != nil {
 		return fmt.Errorf("%w:\n%s: %w", ErrConfig, of.File, err)
 	}
@@ -166,6 +187,7 @@ func (s *server) again() {
 	if err != nil {
 		if err.Error() != s.wrong {
 			s.wrong = err.Error()
+			s.metrics.Configured(false)
 			for _, line := range lines(err) {
 				s.logger.Error("the configuration makes no sense, and the former one stays", "error", line)
 			}
@@ -266,7 +288,7 @@ func (s *server) serve(ctx context.Context, ready func(Addresses)) error {
 	defer stop()
 	failed := make(chan error, 3)
 	var all sync.WaitGroup
-	at := Addresses{HTTP: listeners[0].Addr()}
+	at := Addresses{HTTP: listeners[0].Addr(), Metrics: s.metricsAt}
 	all.Go(func() { failed <- web.Serve(listeners[0]) })
 	if len(listeners) > 1 {
 		at.GRPC, at.Debug = listeners[1].Addr(), listeners[2].Addr()
@@ -414,8 +436,11 @@ func (s *server) debugRoutes() http.Handler {
 			_, _ = io.WriteString(w, config.Dump())
 		}
 	})
-	mux.HandleFunc("/{$}", func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = io.WriteString(w, "/rlconfig: print out the currently loaded configuration for debugging\n")
-	})
+	index := "/rlconfig: print out the currently loaded configuration for debugging\n"
+	if s.metrics != nil {
+		mux.Handle("/metrics", s.metrics.Handler())
+		index += "/metrics: print out the metrics for Prometheus\n"
+	}
+	mux.HandleFunc("/{$}", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, index) })
 	return mux
 }

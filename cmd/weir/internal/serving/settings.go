@@ -44,6 +44,8 @@ type Settings struct {
 	TLS          TLS
 	Store        Store
 	Rules        rls.Options
+	// Metrics say what is counted, and where Prometheus reads it.
+	Metrics Metrics
 	// LogLevel and LogJSON change the log.
 	LogLevel slog.Level
 	LogJSON  bool
@@ -73,9 +75,9 @@ type TLS struct {
 
 // ignored are the variables of the reference that have no effect. Those that end with a star begin so.
 var ignored = []string{
-	"BACKEND_TYPE", "CONFIG_GRPC_XDS_*", "DISABLE_STATS", "EXPIRATION_JITTER_MAX_SECONDS", "EXTRA_TAGS", "MEMCACHE_*", "NEAR_LIMIT_RATIO", "PROMETHEUS_*",
+	"BACKEND_TYPE", "CONFIG_GRPC_XDS_*", "EXPIRATION_JITTER_MAX_SECONDS", "EXTRA_TAGS", "MEMCACHE_*", "PROMETHEUS_MAPPER_YAML",
 	"REDIS_CLUSTER_PIPELINE_PARALLELISM", "REDIS_PERSECOND*", "REDIS_PIPELINE_*", "REDIS_POOL_*", "REDIS_STARTUP_*", "STATSD_*", "STATS_FLUSH_INTERVAL",
-	"STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT", "TRACING_*", "USE_DOG_STATSD*", "USE_PROMETHEUS", "USE_STATSD", "XDS_CLIENT_*",
+	"STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT", "TRACING_*", "USE_DOG_STATSD*", "USE_STATSD", "XDS_CLIENT_*",
 }
 
 // environment reads variables, and collects what is wrong with them.
@@ -180,6 +182,7 @@ func FromEnvironment(environ []string) (Settings, error) {
 		}
 	}
 	s.Store = storeOf(&e)
+	s.Metrics = metricsOf(&e)
 	s.Rules = rls.Options{
 		Shadow: e.boolean("SHADOW_MODE", false), Quota: e.boolean("QUOTA_MODE", false), Metadata: e.boolean("RESPONSE_DYNAMIC_METADATA", false),
 		OnError: rls.Fail, Timeout: e.duration("REDIS_TIMEOUT", 20*time.Millisecond),

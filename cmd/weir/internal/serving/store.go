@@ -36,6 +36,8 @@ type Store struct {
 	Denials int
 	// Over is the part of a limit that may be admitted too much, so that hot keys are decided without asking: see core.Lease. 0 is none.
 	Over float64
+	// Trace is told of the work of the store.
+	Trace core.Trace
 }
 
 // denialBytes is the memory that a denial takes.
@@ -53,7 +55,7 @@ func storeOf(e *environment) Store {
 
 // open returns a limiter on the store, and what closes it.
 func (s *Store) open(budget time.Duration, logger *slog.Logger) (*core.Limiter, func() error, error) {
-	options := []core.Option{core.WithBudget(budget), core.WithQueue(1<<16, budget), core.WithLogger(logger)}
+	options := []core.Option{core.WithBudget(budget), core.WithQueue(1<<16, budget), core.WithLogger(logger), core.WithTrace(s.Trace)}
 	if s.Prefix != "" {
 		if err := core.ValidatePrefix(s.Prefix); err != nil {
 			return nil, nil, err
