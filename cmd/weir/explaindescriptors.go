@@ -1,9 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"slices"
 	"strings"
@@ -91,9 +94,9 @@ func explainDescriptors(ctx context.Context, c *cli.Command, s serving.Settings,
 		}
 	}
 	request := &pb.RateLimitRequest{Domain: c.String("domain")}
-	if names := config.Names(); request.Domain == "" {
+	if names := config.Names(); request.GetDomain() == "" {
 		if len(names) != 1 {
-			return usage("name the domain of the request by -domain: the files have %s", cmpNames(names))
+			return usage("name the domain of the request by -domain: the files have %s", cmp.Or(strings.Join(names, ", "), "none"))
 		}
 		request.Domain = names[0]
 	}
@@ -124,7 +127,7 @@ func explainDescriptors(ctx context.Context, c *cli.Command, s serving.Settings,
 			service.Use(config)
 			response, err := service.ShouldRateLimit(ctx, request)
 			if err != nil {
-				return fmt.Errorf("%s", status.Convert(err).Message())
+				return errors.New(status.Convert(err).Message())
 			}
 			result.learn(response)
 			return nil
@@ -142,14 +145,6 @@ func explainDescriptors(ctx context.Context, c *cli.Command, s serving.Settings,
 		err = exitError{fmt.Errorf("the request would be denied with status %d", result.Status), exitDenied}
 	}
 	return err
-}
-
-// cmpNames returns the names of domains, or that there is none.
-func cmpNames(names []string) string {
-	if len(names) == 0 {
-		return "none"
-	}
-	return strings.Join(names, ", ")
 }
 
 // entriesOfText reads the entries of a descriptor: keys with values, and commas between them. A comma that belongs to a value has a backslash in front.
@@ -231,7 +226,7 @@ func replace(all []MetDescriptor, limits []*descriptors.Limit) {
 // learn takes the answer of the service.
 func (e *ExplainedDescriptors) learn(response *pb.RateLimitResponse) {
 	if response.GetOverallCode() == pb.RateLimitResponse_OVER_LIMIT {
-		e.Status = 429
+		e.Status = http.StatusTooManyRequests
 	}
 	for i, answer := range response.GetStatuses() {
 		met := &e.Descriptors[i]

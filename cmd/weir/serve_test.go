@@ -30,6 +30,7 @@ func TestServePoliciesNeedTrustedProxies(t *testing.T) {
 		{`-trusted: "" is no address`, []string{"-policies", "limits.yaml", "-trusted", ""}},
 		{`-trusted: "10.0.0.1/8" has bits behind its length: write 10.0.0.0/8`, []string{"-policies", "limits.yaml", "-trusted", "10.0.0.1/8"}},
 		{`-trusted: "::/0" holds every address`, []string{"-policies", "limits.yaml", "-trusted", "::/0"}},
+		{`-trusted: "::ffff:0.0.0.0/96" holds every address`, []string{"-policies", "limits.yaml", "-trusted", "::ffff:0.0.0.0/96"}},
 		{"-replicas is at least 1", []string{"-policies", "limits.yaml", "-trusted", "10.0.0.0/8", "-replicas", "0"}},
 		{"-replicas is for a file of policies", []string{"-replicas", "2"}},
 	} {

@@ -141,7 +141,7 @@ func (c *Config) Dump() string {
 func (c *Config) Describe() []string {
 	lines := make([]string, 0, len(c.limits)+len(c.warnings))
 	for _, l := range c.limits {
-		lines = append(lines, l.path+": "+l.describe()+".")
+		lines = append(lines, l.path+": "+l.Describe()+".")
 	}
 	if len(lines) == 0 {
 		lines = append(lines, "No request is limited.")

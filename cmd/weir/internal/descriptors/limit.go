@@ -60,8 +60,8 @@ type Limit struct {
 // Plain reports whether the limit is one of the reference's: a number of requests in each unit of its calendar.
 func (l *Limit) Plain() bool { return l.algorithm == "" }
 
-// describe puts the limit into words.
-func (l *Limit) describe() string {
+// Describe puts the limit into words.
+func (l *Limit) Describe() string {
 	var parts []string
 	switch unit := strings.ToLower(string(l.Unit)); {
 	case l.Unlimited:

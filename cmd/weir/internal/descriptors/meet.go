@@ -55,6 +55,3 @@ func (c *Config) Meet(domain string, entries []Entry) []Step {
 
 // Names returns the names of all domains, in order.
 func (c *Config) Names() []string { return slices.Sorted(maps.Keys(c.domains)) }
-
-// Describe puts the limit into words.
-func (l *Limit) Describe() string { return l.describe() }

@@ -80,20 +80,22 @@ func ParseProxies(trusted []string) ([]netip.Prefix, error) {
 			address = address.Unmap()
 			prefix, err = netip.PrefixFrom(address, address.BitLen()), nil
 		}
+		masked := prefix.Masked()
+		unmapped := prefix
+		if prefix.Addr().Is4In6() && prefix.Bits() >= 96 {
+			unmapped = netip.PrefixFrom(prefix.Addr().Unmap(), prefix.Bits()-96)
+		}
 		switch {
 		case err != nil && strings.ContainsAny(text, ", "):
 			return nil, fmt.Errorf("%q is no address and no prefix: name each by itself", text)
 		case err != nil:
 			return nil, fmt.Errorf("%q is no address and no prefix", text)
-		case prefix != prefix.Masked():
-			return nil, fmt.Errorf("%q has bits behind its length: write %v, or %v for that address alone", text, prefix.Masked(), prefix.Addr())
-		case prefix.Bits() == 0:
+		case prefix != masked:
+			return nil, fmt.Errorf("%q has bits behind its length: write %v, or %v for that address alone", text, masked, prefix.Addr())
+		case unmapped.Bits() == 0:
 			return nil, fmt.Errorf("%q holds every address: name those of your proxies", text)
 		}
-		if prefix.Addr().Is4In6() {
-			prefix = netip.PrefixFrom(prefix.Addr().Unmap(), prefix.Bits()-96)
-		}
-		prefixes[i] = prefix
+		prefixes[i] = unmapped
 	}
 	return prefixes, nil
 }

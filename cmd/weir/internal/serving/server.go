@@ -1,6 +1,7 @@
 package serving
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,6 +23,7 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
+	"google.golang.org/grpc/tap"
 
 	"github.com/weir-go/ratelimit/cmd/weir/internal/descriptors"
 	"github.com/weir-go/ratelimit/cmd/weir/internal/forward"
@@ -60,6 +62,8 @@ const (
 	mostStreams = 1000
 	// lookEvery is how often the store is asked whether it answers, and lookFor how long it may take.
 	lookEvery, lookFor = time.Second, time.Second
+	// longestArrival is how long a request of gRPC may take until it is answered, if its client sets no shorter time.
+	longestArrival = 30 * time.Second
 )
 
 // server is a service that runs.
@@ -266,6 +270,7 @@ func (s *server) serve(ctx context.Context, ready func(Addresses)) error {
 			MaxConnectionAge: s.settings.ConnectionAge, MaxConnectionAgeGrace: s.settings.ConnectionGrace,
 		}),
 		grpc.MaxRecvMsgSize(mostMessage), grpc.MaxConcurrentStreams(mostStreams),
+		grpc.InTapHandle(s.bound),
 	}
 	if s.settings.TLS.Cert != "" {
 		config, err := serverTLS(s.settings.TLS, s.logger)
@@ -310,6 +315,27 @@ func (s *server) serve(ctx context.Context, ready func(Addresses)) error {
 	s.end(context.WithoutCancel(ctx), servers, web, debug)
 	all.Wait()
 	return err
+}
+
+// bounded is a context that ends after a time. It needs no call to be freed: it ends with the stream of its request at the latest.
+type bounded struct {
+	context.Context //nolint:containedctx // it is one
+
+	_ context.CancelFunc
+}
+
+// bound gives a request a time until which it has to be answered. Otherwise a client could leave requests half sent, and their bytes would stay in memory
+// as long as its connection.
+func (s *server) bound(ctx context.Context, info *tap.Info) (context.Context, error) {
+	if info.FullMethodName != pb.RateLimitService_ShouldRateLimit_FullMethodName {
+		return ctx, nil // other streams may stay
+	}
+	longest := cmp.Or(s.settings.arrival, longestArrival)
+	if end, ends := ctx.Deadline(); ends && time.Until(end) <= longest {
+		return ctx, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, longest) //nolint:gosec // it is freed with its stream
+	return bounded{ctx, cancel}, nil
 }
 
 // leave goes on answering for a while, so that clients see the bad health and ask elsewhere. It returns the error of a listener that fails meanwhile.

@@ -447,6 +447,13 @@ func TestLeaves(t *testing.T) {
 			}
 		})
 	}
+	finish := sync.OnceFunc(func() {
+		stopped.Store(true)
+		clients.Wait()
+		cancel()
+		close(over)
+	})
+	t.Cleanup(finish) // also if the test fails
 	r.end()
 	if answer, err := stream.Recv(); err != nil || answer.GetStatus() != healthpb.HealthCheckResponse_NOT_SERVING {
 		t.Errorf("at the end, the health by gRPC is %v, %v", answer, err)
@@ -469,10 +476,7 @@ func TestLeaves(t *testing.T) {
 		t.Fatalf("it has ended before its time: %v", err)
 	default:
 	}
-	stopped.Store(true)
-	clients.Wait()
-	cancel()
-	close(over)
+	finish()
 	if err := <-r.done; err != nil {
 		t.Errorf("it has ended with %v", err)
 	}

@@ -41,6 +41,7 @@ type Settings struct {
 	// Leave is how long the service goes on answering at the end, with a bad health. Drain is how long requests that were begun may take after that.
 	Leave, Drain time.Duration
 	after        func(time.Duration) <-chan time.Time // nil is time.After
+	arrival      time.Duration                        // 0 is longestArrival
 	TLS          TLS
 	Store        Store
 	Rules        rls.Options
