@@ -152,15 +152,25 @@ func (c *Config) Describe() []string {
 	return lines
 }
 
-// Error is something that is wrong in a file.
+// Error is something that is wrong in a file or in a resource.
 type Error struct {
-	File         string
+	// File is the name of the file, or of the resource.
+	File string
+	// Line and Column are a place in a file. They are 0 in a resource.
 	Line, Column int
-	Reason       string
+	// Path is a place in a resource, such as descriptors[0].rate_limit.
+	Path   string
+	Reason string
 }
 
-// Error returns the file, the line, the column and the reason.
+// Error returns the file, the line, the column and the reason, or the resource, the path and the reason.
 func (e *Error) Error() string {
+	switch {
+	case e.Line == 0 && e.Path == "":
+		return fmt.Sprintf("%s: %s", e.File, e.Reason)
+	case e.Line == 0:
+		return fmt.Sprintf("%s: %s: %s", e.File, e.Path, e.Reason)
+	}
 	return fmt.Sprintf("%s:%d:%d: %s", e.File, e.Line, e.Column, e.Reason)
 }
 

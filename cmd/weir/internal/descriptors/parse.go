@@ -36,10 +36,19 @@ type Options struct {
 
 // Parse reads files. An error is of type [Errors].
 func Parse(files []File, options Options) (*Config, error) {
-	r := reader{config: &Config{domains: make(map[string]*node)}, merge: options.Merge}
+	r := newReader(options)
 	for _, f := range files {
 		r.read(f)
 	}
+	return r.end()
+}
+
+func newReader(options Options) *reader {
+	return &reader{config: &Config{domains: make(map[string]*node)}, merge: options.Merge}
+}
+
+// end returns the configuration that was read, or all mistakes.
+func (r *reader) end() (*Config, error) {
 	if len(r.errors) > 0 {
 		r.errors.sort()
 		return nil, r.errors
@@ -69,14 +78,32 @@ func hasKey(text []byte, names ...string) bool {
 	return false
 }
 
-// reader reads one file after the other.
+// reader reads one file or resource after the other.
 type reader struct {
-	config *Config
-	merge  bool
-	errors Errors
-	file   string
-	nodes  int
-	depth  int
+	config   *Config
+	merge    bool
+	errors   Errors
+	file     string     // the name of the file or resource
+	resource *yaml.Node // the resource that is read, or nil if it is a file
+	nodes    int
+	depth    int
+}
+
+// kind returns the word for the text that is read: file or resource.
+func (r *reader) kind() string {
+	if r.resource != nil {
+		return "resource"
+	}
+	return "file"
+}
+
+// mistake returns an error, or a warning, at a place.
+func (r *reader) mistake(at *yaml.Node, reason string) *Error {
+	if r.resource != nil {
+		path, _ := pathTo(r.resource, at)
+		return &Error{File: r.file, Path: path, Reason: reason}
+	}
+	return &Error{File: r.file, Line: max(1, at.Line), Column: max(1, at.Column), Reason: reason}
 }
 
 // failf notes an error, unless there are many already.
@@ -84,12 +111,12 @@ func (r *reader) failf(at *yaml.Node, format string, args ...any) {
 	if len(r.errors) >= mostErrors {
 		return
 	}
-	r.errors = append(r.errors, &Error{r.file, max(1, at.Line), max(1, at.Column), fmt.Sprintf(format, args...)})
+	r.errors = append(r.errors, r.mistake(at, fmt.Sprintf(format, args...)))
 }
 
 // warnf notes a part of the file that has no effect.
 func (r *reader) warnf(at *yaml.Node, format string, args ...any) {
-	r.config.warnings = append(r.config.warnings, &Error{r.file, at.Line, at.Column, fmt.Sprintf(format, args...)})
+	r.config.warnings = append(r.config.warnings, r.mistake(at, fmt.Sprintf(format, args...)))
 }
 
 // read reads a file.
@@ -172,7 +199,7 @@ func (r *reader) enter(n *yaml.Node) bool {
 	r.depth++
 	switch {
 	case r.nodes == mostNodes:
-		r.failf(n, "the files have more than %d values", mostNodes)
+		r.failf(n, "the %ss have more than %d values", r.kind(), mostNodes)
 	case r.depth == deepest:
 		r.failf(n, "more than %d values stand inside one another", deepest)
 	}
@@ -324,12 +351,12 @@ func (r *reader) number(to *uint32) func(key, value *yaml.Node) {
 	}
 }
 
-// root reads a file.
+// root reads a file, or a resource.
 func (r *reader) root(n *yaml.Node) {
 	var domain string
 	at := n
 	var list *yaml.Node
-	r.fields(resolve(n), "a file", map[string]func(key, value *yaml.Node){
+	r.fields(resolve(n), "a "+r.kind(), map[string]func(key, value *yaml.Node){
 		"domain": func(key, value *yaml.Node) {
 			at = value
 			r.text(&domain)(key, value)
@@ -338,13 +365,13 @@ func (r *reader) root(n *yaml.Node) {
 	})
 	if domain == "" {
 		if len(r.errors) == 0 || r.errors[len(r.errors)-1].File != r.file {
-			r.failf(at, "the file has to name a domain")
+			r.failf(at, "the %s has to name a domain", r.kind())
 		}
 		return
 	}
 	of := r.config.domains[domain]
 	if of != nil && !r.merge {
-		r.failf(at, "the domain %q stands in another file: with MERGE_DOMAIN_CONFIG=true both count", domain)
+		r.failf(at, "the domain %q stands in another %s: with MERGE_DOMAIN_CONFIG=true both count", domain, r.kind())
 		return
 	}
 	if of == nil {
