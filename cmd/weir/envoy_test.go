@@ -358,8 +358,8 @@ func TestServeSettings(t *testing.T) {
 	if code != exitInvalid || !strings.Contains(messages, bad+`:2:1: unknown key "limits"`) {
 		t.Errorf("files that make no sense end it with %d: %s", code, messages)
 	}
-	t.Setenv("CONFIG_TYPE", "GRPC_XDS_SOTW")
+	t.Setenv("CONFIG_TYPE", "ETCD")
 	if code, _, messages := weir(t, "", "serve"); code != exitUsage || !strings.Contains(messages, "CONFIG_TYPE") {
-		t.Errorf("a configuration by xDS ends it with %d: %s", code, messages)
+		t.Errorf("an unknown kind of configuration ends it with %d: %s", code, messages)
 	}
 }

@@ -10,7 +10,9 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"syscall"
 
 	"github.com/redis/go-redis/v9"
@@ -62,7 +64,7 @@ func (silent) Printf(context.Context, string, ...any) {}
 
 // run runs the program and returns its exit code. Results go to stdout, and all else to stderr.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	err := command(stdin, stdout, stderr).Run(ctx, args)
+	err := command(stdin, stdout, stderr).Run(ctx, inPlace(args))
 	if err == nil {
 		return 0
 	}
@@ -71,6 +73,15 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		return failed.code
 	}
 	return exitFailed
+}
+
+// inPlace returns the arguments of a program that was started under the name of Envoy's rate limit service, such as by Envoy Gateway: it is
+// weir serve then.
+func inPlace(args []string) []string {
+	if len(args) == 0 || filepath.Base(args[0]) != "ratelimit" {
+		return args
+	}
+	return slices.Insert(slices.Clone(args), 1, "serve")
 }
 
 func command(stdin io.Reader, stdout, stderr io.Writer) *cli.Command {

@@ -27,12 +27,18 @@ have no effect are named at the start. Flags go before variables.
 
    weir serve -config limits/ -redis redis://localhost:6379
 
+With -xds the limits come from a control plane, such as Envoy Gateway, and change when it sends others. CONFIG_TYPE=GRPC_XDS_SOTW and the variables
+CONFIG_GRPC_XDS_... say the same. It then waits for the first limits, unless FORCE_START_WITHOUT_INITIAL_CONFIG is true. Under the name "ratelimit"
+the program is weir serve, so that it can stand where that service stood.
+
+   weir serve -xds localhost:18000 -redis redis://localhost:6379
+
 It listens for gRPC on port 8081, for HTTP (/json and /healthcheck) on 8080, and on 6070 for /rlconfig and /metrics. At SIGTERM its health is bad,
 and it goes on answering for 3 seconds (-leave), so that clients ask elsewhere. Then it ends when the requests that were begun are answered. A second
 SIGTERM ends it at once.
 
 With -policies it answers Traefik, Caddy and nginx as well, by a file of policies: at /check, and nginx at /check/nginx. It believes the proxies that
--trusted names, and answers nobody else there. Without -config and RUNTIME_ROOT it then listens for HTTP alone.
+-trusted names, and answers nobody else there. Without -config, -xds and RUNTIME_ROOT it then listens for HTTP alone.
 
    weir serve -policies limits.yaml -trusted 10.0.0.0/8 -redis redis://localhost:6379
 
@@ -44,10 +50,11 @@ Exit codes:
 
 func serveCommand(stderr io.Writer) *cli.Command {
 	return &cli.Command{
-		Name: "serve", Usage: "serves Envoy's rate limit service from files, and answers Traefik, Caddy and nginx",
+		Name: "serve", Usage: "serves Envoy's rate limit service from files or xDS, and answers Traefik, Caddy and nginx",
 		UsageText: "weir serve [options]", Description: serveHelp,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "config", Usage: "the `FILE` of limits, or a directory of such files; by default from RUNTIME_ROOT"},
+			&cli.StringFlag{Name: "xds", Usage: "the `ADDRESS` of a control plane that sends the limits by xDS, in place of files"},
 			&cli.StringFlag{Name: "policies", Usage: "a `FILE` of policies, by which Traefik, Caddy and nginx are answered"},
 			&cli.StringSliceFlag{Name: "trusted", Usage: "the `ADDRESS` or prefix of a proxy that may ask by the policies; repeatable"},
 			&cli.IntFlag{Name: "replicas", Value: 1, Usage: "how many processes share the limits of policies that say \"onError: fallback\""},
@@ -98,7 +105,7 @@ func serveSettings(c *cli.Command, environ []string) (serving.Settings, error) {
 		return s, err
 	}
 	for name, to := range map[string]*string{
-		"config": &s.Config, "redis": &s.Store.URL, "prefix": &s.Store.Prefix, "grpc": &s.GRPC, "http": &s.HTTP, "debug": &s.Debug,
+		"redis": &s.Store.URL, "prefix": &s.Store.Prefix, "grpc": &s.GRPC, "http": &s.HTTP, "debug": &s.Debug,
 	} {
 		if c.IsSet(name) {
 			*to = c.String(name)
@@ -108,14 +115,14 @@ func serveSettings(c *cli.Command, environ []string) (serving.Settings, error) {
 	if err := checkPolicies(c, s.Policies); err != nil {
 		return s, err
 	}
-	switch {
-	case c.IsSet("config") && s.Config == "":
-		return s, errors.New("-config is empty: name a file of limits, or a directory of such files")
-	case s.Policies.File != "" && !c.IsSet("config") && !slices.ContainsFunc(environ, namesRoot):
+	if err := chooseLimits(c, &s); err != nil {
+		return s, err
+	}
+	if s.Policies.File != "" && !c.IsSet("config") && !slices.ContainsFunc(environ, namesRoot) {
 		s.Config = ""
 	}
-	if s.Config == "" && (c.IsSet("on-error") || c.IsSet("as-reference")) {
-		return s, errors.New("-on-error and -as-reference are for the limits of -config: policies have an onError each, in their file")
+	if !s.ServesEnvoy() && (c.IsSet("on-error") || c.IsSet("as-reference")) {
+		return s, errors.New("-on-error and -as-reference are for the limits of -config and -xds: policies have an onError each, in their file")
 	}
 	if c.IsSet("metrics") {
 		s.Metrics.Address, s.Metrics.Off = c.String("metrics"), false
@@ -147,6 +154,24 @@ func serveSettings(c *cli.Command, environ []string) (serving.Settings, error) {
 		return s, errors.New("-leave is at least 0")
 	}
 	return s, nil
+}
+
+// chooseLimits takes the limits of Envoy from files or from a control plane, if a flag says so.
+func chooseLimits(c *cli.Command, s *serving.Settings) error {
+	config, server := c.String("config"), c.String("xds")
+	switch {
+	case c.IsSet("config") && c.IsSet("xds"):
+		return errors.New("-config and -xds exclude each other: the limits come from files, or from a control plane")
+	case c.IsSet("config") && config == "":
+		return errors.New("-config is empty: name a file of limits, or a directory of such files")
+	case c.IsSet("xds") && server == "":
+		return errors.New("-xds is empty: name the address of a control plane, such as localhost:18000")
+	case c.IsSet("config"):
+		s.UseFiles(config)
+	case c.IsSet("xds"):
+		s.UseXDS(server)
+	}
+	return nil
 }
 
 // checkPolicies returns an error if the flags about policies do not fit together.

@@ -145,3 +145,29 @@ func TestServePoliciesAsDocumented(t *testing.T) {
 		t.Errorf("it has ended with %v", err)
 	}
 }
+
+// Limits come from files or from a control plane, and not from both.
+func TestServeXDSFlags(t *testing.T) {
+	for says, args := range map[string][]string{
+		"exclude each other": {"-xds", "localhost:1", "-config", "limits.yaml"},
+		"-xds is empty":      {"-xds", ""},
+	} {
+		if code, _, messages := weir(t, "", append([]string{"serve"}, args...)...); code != exitUsage || !strings.Contains(messages, says) {
+			t.Errorf("%q: exit code %d: %s", args, code, messages)
+		}
+	}
+}
+
+// Envoy Gateway starts a program of this name, without arguments.
+func TestServeUnderTheNameOfTheReference(t *testing.T) {
+	for name, want := range map[string][]string{
+		"/bin/ratelimit": {"/bin/ratelimit", "serve", "-over", "0.1"}, "/bin/weir": {"/bin/weir", "-over", "0.1"},
+	} {
+		if got := inPlace([]string{name, "-over", "0.1"}); !slices.Equal(got, want) {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	if got := inPlace(nil); len(got) != 0 {
+		t.Errorf("%q", got)
+	}
+}

@@ -48,7 +48,7 @@ func (s *Settings) count() (*metrics.Metrics, error) {
 	if s.Metrics.Off {
 		return nil, nil //nolint:nilnil // nothing is counted
 	}
-	m, err := metrics.New(metrics.Options{Reference: s.Metrics.Reference, Checks: s.Config != "", NearRatio: s.Metrics.NearRatio})
+	m, err := metrics.New(metrics.Options{Reference: s.Metrics.Reference, Checks: s.ServesEnvoy(), NearRatio: s.Metrics.NearRatio})
 	if err != nil {
 		return nil, err
 	}

@@ -100,8 +100,8 @@ func Run(ctx context.Context, settings Settings, logger *slog.Logger, ready func
 	s := &server{
 		settings: settings, logger: logger, limiter: limiter, service: rls.New(limiter, settings.Rules), health: health.NewServer(), metrics: counts,
 	}
-	if len(settings.Ignored) > 0 {
-		logger.Warn("these variables have no effect", "variables", strings.Join(settings.Ignored, " "))
+	if names := settings.ignored(); len(names) > 0 {
+		logger.Warn("these variables have no effect", "variables", strings.Join(names, " "))
 	}
 	if err := errors.Join(s.begin(), s.follow(ctx)); err != nil {
 		return err
@@ -111,6 +111,14 @@ func Run(ctx context.Context, settings Settings, logger *slog.Logger, ready func
 		return err
 	}
 	defer endMetrics()
+	stop, err := s.receive(ctx)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	if ctx.Err() != nil {
+		return nil // it was ended before it had a configuration
+	}
 	s.askStore(ctx)
 	return s.serve(ctx, ready)
 }
@@ -212,9 +220,9 @@ func (s *server) unhealthy() string {
 		return "the service is ending"
 	case s.settings.NeedsStore && s.storeGone.Load():
 		return "the store does not answer"
-	case config == nil && s.settings.Config != "":
+	case config == nil && s.settings.ServesEnvoy() && !s.settings.waits():
 		return "there is no configuration"
-	case config != nil && s.settings.NeedsDomain && config.Domains() == 0:
+	case s.settings.ServesEnvoy() && s.settings.NeedsDomain && (config == nil || config.Domains() == 0):
 		return "no domain is configured"
 	}
 	return ""
@@ -382,7 +390,7 @@ func (s *server) end(ctx context.Context, servers *grpc.Server, others ...*http.
 // listen opens the listeners for HTTP, and, for the service of Envoy, those for gRPC and debugging.
 func (s *server) listen(ctx context.Context) (all []net.Listener, err error) {
 	web := [2]string{"tcp", s.settings.HTTP}
-	if s.settings.Config == "" {
+	if !s.settings.ServesEnvoy() {
 		return openAll(ctx, web)
 	}
 	network, address := "tcp", s.settings.GRPC
@@ -436,7 +444,7 @@ func (s *server) webServer(handler http.Handler) *http.Server {
 // routes are those of the listener for HTTP.
 func (s *server) routes() http.Handler {
 	mux := http.NewServeMux()
-	if s.settings.Config != "" {
+	if s.settings.ServesEnvoy() {
 		mux.Handle("/json", s.service)
 	}
 	if s.forward != nil {

@@ -704,7 +704,7 @@ func TestEnvironment(t *testing.T) {
 		t.Errorf("%+v, %v", plain, err)
 	}
 	for _, wrong := range []string{
-		"SHADOW_MODE=perhaps", "REDIS_TIMEOUT=-1s", "CONFIG_TYPE=GRPC_XDS_SOTW", "BACKEND_TYPE=memcache", "GRPC_SERVER_USE_TLS=true", "LOG_LEVEL=loud",
+		"SHADOW_MODE=perhaps", "REDIS_TIMEOUT=-1s", "BACKEND_TYPE=memcache", "GRPC_SERVER_USE_TLS=true", "LOG_LEVEL=loud",
 		"LOCAL_CACHE_SIZE_IN_BYTES=-1",
 	} {
 		if _, err := FromEnvironment([]string{wrong}); err == nil || !strings.Contains(err.Error(), strings.SplitN(wrong, "=", 2)[0]) {

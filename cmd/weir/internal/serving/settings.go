@@ -18,16 +18,17 @@ import (
 
 // Settings are all that a service is told. FromEnvironment makes them.
 type Settings struct {
-	// Config is a file, or a directory whose files are read with those in the directories below it. Without it the service of Envoy is not served, and
-	// nothing listens for gRPC and debugging.
+	// Config is a file, or a directory whose files are read with those in the directories below it.
 	Config string
+	// XDS is a control plane that sends the limits. Without it and Config the service of Envoy is not served, and nothing listens for gRPC and debugging.
+	XDS XDS
 	// Policies are those by which Traefik, Caddy and nginx ask.
 	Policies Policies
 	// Every is how often the files are looked at.
 	Every time.Duration
 	// HiddenFiles says that files are read whose names begin with a dot. Merge puts files of one domain together.
 	HiddenFiles, Merge bool
-	// StartWithout starts the service without a configuration if the files make no sense.
+	// StartWithout starts the service without a configuration: if the files make no sense, or before the control plane has sent one.
 	StartWithout bool
 	// NeedsDomain says that the service is not healthy before it has a domain.
 	NeedsDomain bool
@@ -76,7 +77,7 @@ type TLS struct {
 
 // ignored are the variables of the reference that have no effect. Those that end with a star begin so.
 var ignored = []string{
-	"BACKEND_TYPE", "CONFIG_GRPC_XDS_*", "EXPIRATION_JITTER_MAX_SECONDS", "EXTRA_TAGS", "MEMCACHE_*", "PROMETHEUS_MAPPER_YAML",
+	"BACKEND_TYPE", "CONFIG_GRPC_XDS_SERVER_CONNECT_RETRY_INTERVAL", "EXPIRATION_JITTER_MAX_SECONDS", "EXTRA_TAGS", "MEMCACHE_*", "PROMETHEUS_MAPPER_YAML",
 	"REDIS_CLUSTER_PIPELINE_PARALLELISM", "REDIS_PERSECOND*", "REDIS_PIPELINE_*", "REDIS_POOL_*", "REDIS_STARTUP_*", "STATSD_*", "STATS_FLUSH_INTERVAL",
 	"STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT", "TRACING_*", "USE_DOG_STATSD*", "USE_STATSD", "XDS_CLIENT_*",
 }
@@ -149,13 +150,11 @@ func FromEnvironment(environ []string) (Settings, error) {
 		}
 	}
 	slices.Sort(s.Ignored)
-	if kind := e.text("CONFIG_TYPE", "FILE"); kind != "FILE" {
-		e.errors = append(e.errors, fmt.Errorf("CONFIG_TYPE=%s is not served: the configuration comes from files (FILE)", kind))
-	}
 	if kind := e.text("BACKEND_TYPE", "redis"); kind != "redis" {
 		e.errors = append(e.errors, fmt.Errorf("BACKEND_TYPE=%s is not served: the store is Redis or Valkey", kind))
 	}
 	s.Config = filepath.Join(e.text("RUNTIME_ROOT", "/srv/runtime_data/current"), e.text("RUNTIME_SUBDIRECTORY", ""), e.text("RUNTIME_APPDIRECTORY", "config"))
+	e.readXDS(&s)
 	s.HiddenFiles = !e.boolean("RUNTIME_IGNOREDOTFILES", false)
 	e.boolean("RUNTIME_WATCH_ROOT", true) // the files are looked at, whatever has changed
 	s.Every = time.Second
