@@ -3,12 +3,14 @@ package main
 import (
 	"context"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -111,16 +113,20 @@ descriptors:
 // denying is the listener whose requests are denied while the service does not answer.
 var denying = strings.NewReplacer("{port}", "{denying}", "failure_mode_deny: false", "failure_mode_deny: true").Replace(listener)
 
-// freePort returns a port that nobody listens on.
+// freePort returns a port that nobody listens on, below those that systems give to connections: none takes it before the program listens.
 func freePort(t *testing.T) string {
 	t.Helper()
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	var err error
+	for range 100 {
+		port := strconv.Itoa(20_000 + rand.IntN(12_000))
+		var l net.Listener
+		if l, err = (&net.ListenConfig{}).Listen(t.Context(), "tcp", ":"+port); err == nil {
+			_ = l.Close()
+			return port
+		}
 	}
-	defer l.Close()
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	return port
+	t.Fatal(err)
+	return ""
 }
 
 // served is a process of weir serve.
