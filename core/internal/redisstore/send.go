@@ -181,7 +181,8 @@ func (r *Store) shareRuns(ctx *batch.Context, s *server, runs []run, commands []
 	return failure
 }
 
-// sendUnknownOf is sendUnknown for all runs of a batch, in one round trip more.
+// sendUnknownOf is sendUnknown for all runs of a batch, in one round trip more. A batch has checks or settlements, and never both:
+// each has a lane of its own.
 func (r *Store) sendUnknownOf(ctx *batch.Context, s *server, runs []run) {
 	does, plain := script.Decide, []*requestGroup(nil)
 	for _, one := range runs {
