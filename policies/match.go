@@ -126,6 +126,7 @@ func (c *compiler) chooser() (*chooser, [][]int) {
 		}
 	}
 	chooser := new(chooser)
+	chooser.table.AnyCase = c.program.AnyCase
 	for _, pattern := range patterns {
 		v := byPattern[pattern]
 		if _, err := chooser.table.Add(pattern); err != nil {

@@ -25,6 +25,10 @@ type Options struct {
 	// Plan returns the plan of a request, for limits by plan.
 	Plan func(*http.Request) string
 
+	// AnyCase says that the router takes /Login for /login, as the matchers of Caddy, Fiber and servers on Windows do: the patterns of
+	// policies then match paths in both cases of letters. The default is false: they match as [http.ServeMux] does.
+	AnyCase bool
+
 	// Every is the time between the end of one reading of the source and the beginning of the next, give or take a
 	// tenth. A reading that takes longer than that, and than five seconds, has failed. The default, 0, is five
 	// seconds.

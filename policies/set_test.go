@@ -386,3 +386,18 @@ func TestNamedLimitsKeepWhatWasUsed(t *testing.T) {
 		t.Errorf("%s, want 12 of 20 left", got)
 	}
 }
+
+// Where a router takes capitals for small letters, so do the patterns, if the program says so.
+func TestPatternsInAnyCase(t *testing.T) {
+	const text = "limits: {guesses: 'leaky 9, 1/s'}\npolicies:\n  - {match: POST /Login, limit: guesses, key: global}\n"
+	for path, want := range map[string][2]string{
+		"/Login": {"guesses global 1", "guesses global 1"}, "/login": {"", "guesses global 1"}, "/%4cOGIN/": {"", "guesses global 1"}, "/logins": {"", ""},
+	} {
+		for i, anyCase := range []bool{false, true} {
+			r := httptest.NewRequest(http.MethodPost, path, nil)
+			if got := met(t, setOf(t, text, Options{AnyCase: anyCase}), r); got != want[i] {
+				t.Errorf("%s meets %q if AnyCase is %v, want %q", path, got, anyCase, want[i])
+			}
+		}
+	}
+}

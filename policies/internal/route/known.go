@@ -16,8 +16,11 @@ type Known struct {
 	// Whole says that the route stands for the whole path. A router inside of another one may tell its own part alone.
 	Whole bool
 	// Values tells the part of the path that a wildcard stands for.
-	Values interface{ PathValue(name string) string }
+	Values wildcardValues
 }
+
+// wildcardValues are those that the wildcards of a route have.
+type wildcardValues interface{ PathValue(name string) string }
 
 // decides reports whether the patterns that cover the route count, and whether those count that the path matches: as it stands, or in all
 // its readings. The handler may look at the path, pass it on, or have another one than the router has found.
@@ -205,7 +208,7 @@ func (t *Table) covering(found []int, roots *roots, r *http.Request, known Known
 type along struct {
 	table   *Table
 	request *http.Request
-	values  interface{ PathValue(name string) string } // nil: the literals of patterns stand for no wildcard
+	values  wildcardValues // nil: the literals of patterns stand for no wildcard
 }
 
 // from returns the number of the most specific pattern that covers a route.

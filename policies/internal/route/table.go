@@ -19,6 +19,8 @@ type Table struct {
 	// Accept reports whether a request meets a pattern with a matching path. If not, the next pattern counts that is less
 	// specific. Nil accepts all.
 	Accept func(r *http.Request, number int) bool
+	// AnyCase says that letters of both cases are the same in paths. It is set before the first pattern is added.
+	AnyCase bool
 
 	mux      *http.ServeMux // parses patterns, and knows which of them conflict
 	hosts    map[string]map[string]*node
@@ -45,6 +47,9 @@ const slash = "/"
 func (t *Table) Add(pattern string) (number int, err error) {
 	if t.mux == nil {
 		t.mux, t.hosts = http.NewServeMux(), make(map[string]map[string]*node)
+	}
+	if t.AnyCase {
+		pattern = lowerPattern(pattern)
 	}
 	method, host, rest := split(pattern)
 	if err := t.register(method, host, rest, pattern); err != nil {
@@ -126,6 +131,7 @@ func unescape(text string) string {
 // Met appends to found the numbers of the patterns that a request meets, each once. It returns false if the path is too long to be read
 // in all the ways that it could be.
 func (t *Table) Met(found []int, r *http.Request, known Known) (all []int, readable bool) {
+	r, known = t.lower(r, known)
 	roots := t.roots(r)
 	covers, reads := known.decides(r.URL)
 	if covers {
@@ -160,6 +166,7 @@ func (t *Table) Met(found []int, r *http.Request, known Known) (all []int, reada
 // covering its route, or, if the route is not known or leaves the rest of the path open, the patterns that the path
 // matches as it stands.
 func (t *Table) Own(r *http.Request, known Known) []int {
+	r, known = t.lower(r, known)
 	roots, escaped := t.roots(r), r.URL.EscapedPath()
 	if known.Route != "" {
 		if fits, exact := known.fits(escaped); exact && (fits || known.Whole) {
