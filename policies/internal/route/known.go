@@ -19,7 +19,7 @@ type Known struct {
 	Values wildcardValues
 }
 
-// wildcardValues are those that the wildcards of a route have.
+// wildcardValues tells the part of a path that each wildcard of a route stands for.
 type wildcardValues interface{ PathValue(name string) string }
 
 // decides reports whether the patterns that cover the route count, and whether those count that the path matches: as it stands, or in all
