@@ -153,3 +153,15 @@ func (l *Limiter) Lift(ctx context.Context, key string, ban Ban) error {
 	}
 	return l.Reset(ctx, key, ban.Limit())
 }
+
+// validateBan returns the reason why a ban by hand cannot have its length or its reason, or nil.
+func validateBan(lasts time.Duration, reason string) error {
+	const longestReason, longest = 200, 10 * 365 * 24 * time.Hour
+	if lasts < time.Microsecond || lasts > longest {
+		return invalid("core: a ban of %v is not from 1µs to %v", lasts, longest)
+	}
+	if len(reason) > longestReason {
+		return invalid("core: a reason of %d bytes is longer than %d", len(reason), longestReason)
+	}
+	return nil
+}

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"context"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -127,3 +128,203 @@ func schedule(q *wait.Request, a *wait.Answer, denied *Decision, held time.Durat
 		a.Next = a.Again
 	}
 }
+
+// longestLead is how long before its try a call is told of others, at most.
+const longestLead = 20 * time.Millisecond
+
+// The first call of a line for a rate leaves room for older first calls of other processes, as the first waiter of a queue
+// does for [Limiter.Wait], and in one order with it.
+
+// lineRank is the rank of a line for a rate among the lines of other processes.
+type lineRank struct {
+	telling sync.Mutex // held while Redis is told
+	rank    rank
+
+	mu     sync.Mutex
+	others []wait.Other  // the first waiters of other processes, as told last
+	took   time.Duration // how long it took to be told
+}
+
+// known returns the first waiters of other processes, as told last, and how long it took to be told.
+func (r *lineRank) known() ([]wait.Other, time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.others, r.took
+}
+
+// tell publishes the first call of the line, and learns of other processes.
+func (r *lineRank) tell(units int, came, next time.Time, calls bool) {
+	r.telling.Lock()
+	defer r.telling.Unlock()
+	began := time.Now()
+	others := r.rank.Stand(wait.Request{Cost: units}, came, next, calls)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.others, r.took = others, time.Since(began)
+}
+
+// rankOfLine returns the rank of a line for a class, which may be new, or nil if the store has no order over processes.
+func (l *Limiter) rankOfLine(line uint64, c *Check) *lineRank {
+	if line == 0 || l.wakes == nil || l.leases != nil {
+		return nil
+	}
+	if known, ok := l.ranks.ofLines.Load(line); ok {
+		return known.(*lineRank) //nolint:forcetypeassert // the map holds nothing else
+	}
+	class := strconv.Itoa(classOf(c).Ceiling)
+	known, _ := l.ranks.ofLines.LoadOrStore(line, &lineRank{
+		rank: rank{limiter: l, line: line, inStore: l.wakes.Rank(line, c.Key, c.Limit.known(), class)},
+	})
+	return known.(*lineRank) //nolint:forcetypeassert // the map holds nothing else
+}
+
+// leaveRank tells other processes in the background that a line is gone, if it is.
+func (l *Limiter) leaveRank(line uint64) {
+	if line == 0 || l.lines.Len(line) > 0 {
+		return
+	}
+	if known, ok := l.ranks.ofLines.LoadAndDelete(line); ok {
+		r := known.(*lineRank) //nolint:forcetypeassert // the map holds nothing else
+		r.rank.inStore.LeaveLater(&r.telling)
+	}
+}
+
+// ranked is the rank of a waiting call that a rate has denied.
+type ranked struct {
+	check int // which one was denied
+	line  uint64
+	rank  *lineRank // nil: there is no order over processes
+
+	due   time.Time // of the next try
+	older int       // units that the latest try left to older calls of other processes
+	room  bool      // there is room for these
+}
+
+// publish tells other processes of a call that a rate has denied, if it is the first of its line.
+func (q *waitedCall) publish(w *wait.Waiter, lacks []wait.Lack, due time.Time) {
+	former := q.ranked
+	q.ranked = ranked{}
+	if place := q.rated(lacks); place >= 0 {
+		line, first := q.limiter.lines.Of(w, lacks[0].Class)
+		q.ranked = ranked{check: place, line: line, rank: q.limiter.rankOfLine(line, &q.checks[place]), due: due}
+		if first && q.ranked.rank != nil {
+			q.ranked.rank.tell(q.checks[place].Units(), q.arrived, due, former.room)
+		}
+	}
+	q.limiter.leaveRank(former.line)
+}
+
+// rated returns which check of the call waits for a rate, in the order of its line, or -1.
+func (q *waitedCall) rated(lacks []wait.Lack) int {
+	if len(lacks) != 1 || lacks[0].At.IsZero() {
+		return -1
+	}
+	for i := range q.checks {
+		c := &q.checks[i]
+		if c.Limit != Unlimited && !c.Shadow && c.Mode == Charge && c.Units() > 0 && classOf(c) == lacks[0].Class && !isEither(q.checks, i) {
+			return i
+		}
+	}
+	return -1
+}
+
+// early has a call's turn come early, if other processes are known, so that it can be told of them once more before its try. It
+// returns when the try is due.
+func (q *waitedCall) early(lacks []wait.Lack) (due time.Time) {
+	place := q.rated(lacks)
+	if place < 0 {
+		return due
+	}
+	due = lacks[0].At
+	if at := &q.ranked; at.rank != nil && at.check == place {
+		if others, took := at.rank.known(); len(others) > 0 {
+			lacks[0].At = due.Add(-min(took, longestLead))
+		}
+	}
+	return due
+}
+
+// leaveRoom has the checks of the next try leave room for older calls of other processes. It reports whether there can be
+// room for this call, too.
+func (q *waitedCall) leaveRoom(ctx context.Context, w *wait.Waiter, checks []Check) bool {
+	at := &q.ranked
+	at.older, at.room = 0, false
+	if at.rank == nil {
+		return true
+	}
+	others, _ := at.rank.known()
+	if len(others) == 0 {
+		return true
+	}
+	c := &checks[at.check]
+	if _, first := q.limiter.lines.Of(w, classOf(c)); first {
+		at.rank.tell(c.Units(), q.arrived, at.due, false)
+		if others, _ = at.rank.known(); time.Until(at.due) <= longestLead { // else it was called
+			wait.Until(ctx, at.due)
+		}
+	}
+	var far bool
+	at.older, far = wait.Before(others, q.arrived)
+	if far || at.older > classOf(c).Ceiling-c.Units() {
+		return false
+	}
+	c.Headroom += at.older
+	return true
+}
+
+// takeRoom undoes leaveRoom in the checks of an answer.
+func (q *waitedCall) takeRoom(r *Reservation) {
+	if q.ranked.older > 0 {
+		r.checks[q.ranked.check].Headroom = q.checks[q.ranked.check].Headroom
+	}
+}
+
+// yield finds out when the next try is of a call for which there is no room behind older calls of other processes. The first
+// of its line asks whether there is room for those.
+func (q *waitedCall) yield(ctx context.Context, w *wait.Waiter) (lacks []wait.Lack, err error) {
+	c := q.checks[q.ranked.check]
+	lack := wait.Lack{Class: classOf(&c)}
+	if _, first := q.limiter.lines.Of(w, lack.Class); first {
+		c.Mode = Condition
+		r, err := q.reserve(ctx, []Check{c}, nil)
+		if err != nil {
+			return nil, err
+		}
+		switch d := &r.decisions[0]; {
+		case d.RetryAfter == Never: // its plan has shrunk: an ordinary try says so
+			q.ranked.rank, lack.At = nil, time.Now()
+			return []wait.Lack{lack}, nil
+		case !d.Allowed:
+			if lack.At = time.Now().Add(d.RetryAfter); !q.until.IsZero() && q.until.Before(lack.At) {
+				return nil, q.deny(lack.At)
+			}
+			lack.At = lack.At.Add(min(q.takes(), outlived))
+			return []wait.Lack{lack}, nil
+		}
+		q.ranked.room = true
+	}
+	lack.At = time.Now().Add(q.soon())
+	return []wait.Lack{lack}, nil
+}
+
+// schedule sets when a call tries again that has left room for older calls of other processes and was denied.
+func (q *waitedCall) schedule(r *Reservation, lacks []wait.Lack) {
+	at := &q.ranked
+	if at.older == 0 || len(lacks) != 1 || lacks[0].Class != classOf(&q.checks[at.check]) {
+		return
+	}
+	c := &q.checks[at.check]
+	if at.room = r.decisions[at.check].Remaining-c.Headroom >= c.Units(); at.room {
+		lacks[0].At = time.Now().Add(q.soon())
+	} else if takes := q.takes(); takes > outlived {
+		lacks[0].At = lacks[0].At.Add(outlived - takes)
+	}
+}
+
+// takes returns how long it takes until the units of older calls have recovered.
+func (q *waitedCall) takes() time.Duration {
+	return microseconds(q.checks[q.ranked.check].Limit.known().Spacing(q.ranked.older))
+}
+
+// soon returns after which time a call asks again that older ones of other processes were called before.
+func (q *waitedCall) soon() time.Duration { return min(max(q.takes(), time.Millisecond), callsAgain) }

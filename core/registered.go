@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/weir-go/ratelimit/core/internal/call"
+	"github.com/weir-go/ratelimit/core/internal/wait"
 )
 
 // registered are the waiters that the store knows of each line of this process. A registration belongs to the line: the
@@ -67,4 +69,86 @@ func (r *registered) set(line uint64, list []*call.Waiter) {
 	default:
 		r.byLine[line] = list
 	}
+}
+
+// register prepares the waiters of the checks, one for the places of each line in which the call stands. A store
+// registers them if it denies the call.
+func (q *waitedCall) register(w *wait.Waiter, checks []Check) {
+	l := q.limiter
+	if l.wakes == nil {
+		return
+	}
+	l.wakes.Use()
+	q.waiters, q.lines = make([]*call.Waiter, len(checks)), make([]uint64, len(checks)) // the former ones may be in use by a call that was left
+	several := slices.ContainsFunc(checks[1:], func(c Check) bool { return !c.Shadow && c.Limit != Unlimited })
+	for i := range checks {
+		c := &checks[i]
+		if c.Shadow || c.Limit == Unlimited || !c.holds() || isEither(checks, i) {
+			continue
+		}
+		line, first := l.lines.Of(w, classOf(c))
+		if line == 0 {
+			continue
+		}
+		own := &call.Waiter{ID: l.wakes.ID(line, several)}
+		if former := l.registered.take(line, first); former != nil {
+			*own = *former
+		}
+		own.Age = time.Since(q.arrived).Microseconds()
+		q.waiters[i], q.lines[i] = own, line
+	}
+}
+
+// keepRegistered keeps the waiters that the store has registered with its denial for the next calls of their lines.
+func (q *waitedCall) keepRegistered() {
+	for i, own := range q.waiters {
+		if own != nil && own.Since > 0 {
+			q.limiter.registered.put(q.lines[i], own)
+			q.forget(i, q.lines[i], nil)
+		}
+	}
+	q.waiters = nil
+}
+
+// leave takes the call out of its lines: see [wait.Lines.Leave].
+func (q *waitedCall) leave(w *wait.Waiter, more func(wait.Class) int) {
+	l := q.limiter
+	if l.wakes == nil {
+		l.lines.Leave(w, more)
+		return
+	}
+	stood := make([]uint64, len(q.checks))
+	for i := range q.checks {
+		if c := &q.checks[i]; c.Limit != Unlimited {
+			stood[i], _ = l.lines.Of(w, classOf(c))
+		}
+	}
+	l.lines.Leave(w, more)
+	l.leaveRank(q.ranked.line)
+	for i, line := range stood {
+		var own *call.Waiter
+		if more == nil && q.waiters != nil { // the call was left, or has failed
+			own = q.waiters[i]
+		}
+		q.forget(i, line, own)
+	}
+}
+
+// forget has the store forget a waiter, which may be nil, and the waiters of a line beyond the calls left in it.
+func (q *waitedCall) forget(check int, line uint64, own *call.Waiter) {
+	l := q.limiter
+	gone := l.registered.keep(line, l.lines.Len(line))
+	if own != nil && own.Since > 0 {
+		gone = append(gone, own)
+	}
+	if len(gone) == 0 {
+		return
+	}
+	c := &q.checks[check]
+	list := make([]call.Correction, len(gone))
+	for i, w := range gone {
+		list[i] = call.Correction{Key: c.Key, Spec: c.spec(), Leaves: w}
+		list[i].Events = -c.Units()
+	}
+	redisOf(l.store).LeaveLater(list)
 }

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"context"
 	"log/slog"
 	"slices"
 	"time"
@@ -175,5 +176,137 @@ func (t Trace) contained(logger func() *slog.Logger) Trace {
 		Reclaimed: contain1(t.Reclaimed, report("Reclaimed")),
 		Leased:    contain1(t.Leased, report("Leased")),
 		Decided:   contain1(t.Decided, report("Decided")),
+	}
+}
+
+// Decided is a check that was decided, or one of a call that could not be answered.
+type Decided struct {
+	// Limit is the limit, and Units how many units the check has asked for, or was granted by [Limiter.AllowAtMost]. A
+	// Decided does not name the key.
+	Limit Limit
+	Units int
+	// Mode tells how the units were asked for: [Charge], or a Mode that charges none, as for [Limiter.Peek].
+	Mode Mode
+	// Shadow says that the check denies nothing.
+	Shadow bool
+	// Decision is the answer. It is the zero Decision if there is an Err.
+	Decision Decision
+	// Elapsed is how long the call took, which may have had other checks as well.
+	Elapsed time.Duration
+	// Err is why the call could not be answered, or nil; see [FailureOf].
+	Err error
+}
+
+// decidingStore tells a trace of the decisions of a store.
+type decidingStore struct {
+	Store
+
+	tell func(Decided)
+}
+
+func (s *decidingStore) Decide(ctx context.Context, calls []Call) (answered int, err error) {
+	began := time.Now()
+	answered, err = s.Store.Decide(ctx, calls)
+	told := answered
+	if err != nil {
+		told = len(calls) // none of them has an answer
+	}
+	elapsed := time.Since(began)
+	for i := range calls[:told] {
+		c := &calls[i]
+		for n := range c.Checks {
+			check := &c.Checks[n]
+			d := Decided{Limit: check.Limit, Units: check.Units() * max(1, c.Granted), Mode: check.Mode, Shadow: check.Shadow, Elapsed: elapsed, Err: err}
+			if err == nil {
+				d.Decision = c.Decisions[n]
+			}
+			s.tell(d)
+		}
+	}
+	return answered, err
+}
+
+// The functions below join hooks, and contain their panics. Each hook may be nil.
+
+// contain0 returns a function that calls one, and tells report the cause of a panic of it. It is nil if the function is.
+func contain0(hook func(), report func(cause any)) func() {
+	if hook == nil {
+		return nil
+	}
+	return func() {
+		defer contain(report)
+		hook()
+	}
+}
+
+// contain1 is [contain0] for functions of one value.
+func contain1[A any](hook func(A), report func(cause any)) func(A) {
+	if hook == nil {
+		return nil
+	}
+	return func(a A) {
+		defer contain(report)
+		hook(a)
+	}
+}
+
+// contain2 is [contain0] for functions of two values.
+func contain2[A, B any](hook func(A, B), report func(cause any)) func(A, B) {
+	if hook == nil {
+		return nil
+	}
+	return func(a A, b B) {
+		defer contain(report)
+		hook(a, b)
+	}
+}
+
+// contain is deferred around a hook.
+func contain(report func(cause any)) {
+	if cause := recover(); cause != nil {
+		report(cause)
+	}
+}
+
+// both0 returns a function that calls two, the second one also if the first one panics. Either may be nil. It is nil if
+// both are.
+func both0(first, second func()) func() {
+	switch {
+	case first == nil:
+		return second
+	case second == nil:
+		return first
+	}
+	return func() {
+		defer second()
+		first()
+	}
+}
+
+// both1 is [both0] for functions of one value.
+func both1[A any](first, second func(A)) func(A) {
+	switch {
+	case first == nil:
+		return second
+	case second == nil:
+		return first
+	}
+	return func(a A) {
+		defer second(a)
+		first(a)
+	}
+}
+
+// both2 is [both0] for functions of two values.
+func both2[A, B any](first, second func(A, B)) func(A, B) {
+	switch {
+	case first == nil:
+		return second
+	case second == nil:
+		return first
+	}
+	return func(a A, b B) {
+		defer second(a, b)
+		first(a, b)
 	}
 }

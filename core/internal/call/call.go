@@ -5,6 +5,7 @@
 package call
 
 import (
+	"context"
 	"math"
 	"slices"
 	"strconv"
@@ -443,4 +444,13 @@ func (c *Check) Reservation(now int64) exact.Reservation {
 	at := c.Charged
 	at.Used = c.used()
 	return exact.Reservation{Holder: c.Holder, Until: now + c.ReserveFor, Events: c.Cost, Charge: at, Spec: c.Spec}
+}
+
+// Store keeps states and decides calls. It may be used by many goroutines at once. core.Store documents the methods.
+type Store interface {
+	Decide(ctx context.Context, calls []*Call) (answered int, err error)
+	Settle(ctx context.Context, list []Correction) error
+	Reset(ctx context.Context, key string, specs []*exact.Spec) error
+	Ping(ctx context.Context) error
+	Close() error
 }

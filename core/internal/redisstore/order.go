@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -92,6 +93,17 @@ func (r *Rank) Leave() {
 		_, _ = r.run("", r.name, 0, 0, 0, "", "") // it is forgotten soon in any case
 		r.name = ""
 	}
+}
+
+// LeaveLater is Leave in the background, under a lock. [Store.Close] waits for it.
+func (r *Rank) LeaveLater(lock sync.Locker) {
+	r.store.calls.follow()
+	go func() { // ends with the owner of the lock, and within the budget
+		defer r.store.calls.end()
+		lock.Lock()
+		defer lock.Unlock()
+		r.Leave()
+	}()
 }
 
 // run runs order.lua within the store's budget.

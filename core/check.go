@@ -1,11 +1,144 @@
 package core
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/weir-go/ratelimit/core/internal/call"
 	"github.com/weir-go/ratelimit/core/internal/exact"
 )
+
+// Check asks: may Cost units pass under Limit for Key?
+type Check struct {
+	// Key names the client or thing that is limited: "ip:203.0.113.9", "user:42". It may be any non-empty string; long or
+	// unprintable ones are hashed by the store.
+	Key string
+	// Limit is the limit to ask.
+	Limit Limit
+	// Cost is the number of units to ask for. The default is 1; a negative cost is an error. To ask
+	// for nothing, set Mode to [Look].
+	Cost int
+	// Mode tells how the units are asked for. The default is [Charge].
+	Mode Mode
+	// Shadow makes the check a call of its own that travels with the others. It is
+	// decided alone and charged to a state of its own: it neither denies the other
+	// checks nor is spared when they are denied. If it alone cannot be answered, its
+	// Decision is Degraded and has nothing but the Limit: that is no denial.
+	Shadow bool
+	// Undelayed is the number of units of a [Shaping] limit's queue that pass without a Delay, like nginx's "delay=": the
+	// first unit of a burst and this many behind it pass at once, and the others at the limit's pace. The default is 0,
+	// which delays all but the first. With any other limit it is an error.
+	Undelayed int
+	// Headroom is how many units have to be left after the charge. The check passes only if its Cost and
+	// its Headroom fit together, and is charged the Cost alone. So less important traffic leaves something
+	// for traffic that asks for the same key and limit with less: where batch jobs ask with a Headroom of 200 and
+	// users with 0, batch jobs stop while 200 units are left for users, who never notice them.
+	//
+	// The default is 0, which leaves nothing for others. A negative Headroom is an error ([ErrInvalid]), and so
+	// is one with [Look], which asks for nothing. If Cost and Headroom exceed the capacity together, the check is
+	// denied with a RetryAfter of [Never]. A [Condition] passes if both would fit.
+	//
+	// RetryAfter is the wait until both fit. The other numbers of the [Decision] are those of the limit:
+	// Remaining counts the units that this check has to leave for others, too. Each check of a
+	// key and limit in a call has its own Headroom, on top of its own cost and of those before it.
+	// Settlements, refunds and the Delay of a [Shaping] limit know nothing of it.
+	Headroom int
+	// Or makes the check an alternative of the one before it in the call: see [FirstOf], which sets it. The default is no
+	// alternative. With Or, the first check of a call is an error ([ErrInvalid]), and so is a check with another Shadow
+	// than the check before it.
+	Or bool
+	// ReserveFor is for how long [Limiter.Reserve] reserves the units. If they are not settled by then, on the store's
+	// clock, the store takes the process that has reserved them for dead and gives them back as if they had been settled
+	// at 0. That happens once, and by itself, when the next check of the key and limit that has a ReserveFor is decided.
+	// Other checks do not look, and cost no more than ever: they find the units used until then.
+	//
+	// A call, and a settlement of such reservations, gives back 4 at most, the latest to end, so that it does not hold
+	// the store up. The rest stays charged until later ones: meanwhile the key has less left than it should, never more.
+	// A reservation that has not been given back yet can still be settled as if its time were not over.
+	//
+	// It is right for tokens per minute. It is wrong for money, since a process that has died has spent that all the
+	// same. Make it longer than the longest request: a settlement that comes after the units were given back charges the
+	// whole real cost, as of now.
+	//
+	// The default is 0, which reserves for good. Any other time has to be from a millisecond to a day ([ErrInvalid]). It
+	// is an error under a [Concurrent] limit, which has its lease, a [Shaping] one, which hands turns on, or a [Calendar]
+	// one. Checks of a call about one key and limit have the same one. Verbs with charges that cannot be settled do not
+	// take it. For a check that is not charged it means nothing.
+	ReserveFor time.Duration
+}
+
+// Mode tells how a [Check] asks for its units.
+type Mode uint8
+
+const (
+	// Charge charges the units if the call passes.
+	Charge Mode = iota
+	// Condition lets the call pass only if the units fit, and charges nothing for them. A condition
+	// may not ask about the same key and limit as a check that is charged, unless it is an
+	// alternative ([FirstOf]).
+	Condition
+	// Look tells the numbers and is always allowed. It charges nothing and creates no key. The Cost
+	// of such a check is 0.
+	Look
+	// OnDenial lets the call pass only if no ban is in force, and strikes if the call is denied all the same: by
+	// another check that is neither a ban nor a shadow. It is for the limit of a [Ban] alone, and the Cost is how many
+	// strikes a denial is. They are made in the same round trip. It is the one thing that a denied call charges.
+	OnDenial
+)
+
+func (m Mode) String() string {
+	switch m {
+	case Charge:
+		return "Charge"
+	case Condition:
+		return "Condition"
+	case Look:
+		return "Look"
+	case OnDenial:
+		return "OnDenial"
+	}
+	return fmt.Sprintf("Mode(%d)", uint8(m))
+}
+
+// Units returns how many units a check asks for: its Cost, or 1 where that is 0, and none if it only
+// looks.
+func (c *Check) Units() int {
+	switch {
+	case c.Mode == Look:
+		return 0
+	case c.Cost == 0:
+		return 1
+	}
+	return c.Cost
+}
+
+// asksBan reports whether a check asks about a ban without charging it.
+func (c *Check) asksBan() bool {
+	_, bans := c.Limit.(Bans)
+	return bans && (c.Mode == Condition || c.Mode == OnDenial)
+}
+
+// spec returns the spec under which a check counts.
+func (c *Check) spec() *exact.Spec {
+	if c.Shadow {
+		return c.Limit.known().Shadow().For(c.Key)
+	}
+	return c.Limit.known().For(c.Key)
+}
+
+// sameState reports whether two checks are answered from one state.
+func sameState(a, b *Check) bool {
+	return a.Key == b.Key && a.Shadow == b.Shadow && a.Limit.known().Identity() == b.Limit.known().Identity()
+}
+
+// checkOf returns a check for n units, which may be 0.
+func checkOf(key string, limit Limit, n int) Check {
+	c := Check{Key: key, Limit: limit, Cost: n}
+	if n == 0 {
+		c.Mode = Look
+	}
+	return c
+}
 
 // validateKept returns the reason why a call makes no sense if its charges are never given back.
 func validateKept(checks []Check) error {
@@ -162,18 +295,6 @@ func validateTogether(checks []Check, earlier, place int) error {
 		}
 	case (c.Mode == Condition) != (d.Mode == Condition):
 		return invalid("core: checks %d and %d ask the same key about %s, and one is a condition", earlier, place, c.Limit)
-	}
-	return nil
-}
-
-// validateBan returns the reason why a ban by hand cannot have its length or its reason, or nil.
-func validateBan(lasts time.Duration, reason string) error {
-	const longestReason, longest = 200, 10 * 365 * 24 * time.Hour
-	if lasts < time.Microsecond || lasts > longest {
-		return invalid("core: a ban of %v is not from 1µs to %v", lasts, longest)
-	}
-	if len(reason) > longestReason {
-		return invalid("core: a reason of %d bytes is longer than %d", len(reason), longestReason)
 	}
 	return nil
 }
