@@ -1,6 +1,10 @@
 package headers
 
-import "cmp"
+import (
+	"cmp"
+
+	"github.com/weir-go/ratelimit/core"
+)
 
 // tightest returns the policy for fields that have room for one only: the one that limits
 // the client most. A denial is tighter than any admission. Of two denials, the one with the
@@ -32,4 +36,10 @@ func compareTightness(a, b *Outcome) int {
 		cmp.Compare(e.NextAfter, d.NextAfter),
 		cmp.Compare(e.ResetAfter, d.ResetAfter),
 	)
+}
+
+// hasReset reports whether a policy can tell when to come back, as single-valued fields have to: a [core.Concurrent]
+// limit tells it only in a denial, by its estimate.
+func hasReset(d *core.Decision) bool {
+	return !kindOf(d.Limit).holds || !d.Allowed && d.RetryAfter != core.Never
 }

@@ -2,7 +2,10 @@ package headers
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
+	"time"
 
 	"github.com/weir-go/ratelimit/core"
 )
@@ -54,4 +57,69 @@ func set(h http.Header, name string, value []byte) {
 		return
 	}
 	h[name] = []string{string(value)}
+}
+
+// None writes nothing. A denial still carries Retry-After, which no Writer writes.
+var None Writer = none{}
+
+type none struct{}
+
+func (none) Write(http.Header, []Outcome) {}
+
+// Join returns a Writer that writes the fields of all the writers, in their order. Where two
+// write the same field, as [Draft] and [Draft7] do, the later one wins. Without writers
+// it returns [None]. It copies the list, and panics if a writer is nil.
+func Join(writers ...Writer) Writer {
+	var all []Writer
+	for i, w := range writers {
+		if w == nil {
+			panic(fmt.Sprintf("headers: Join: writer %d of %d is nil", i+1, len(writers)))
+		}
+		if j, ok := w.(*joined); ok {
+			all = append(all, j.writers...)
+		} else {
+			all = append(all, w)
+		}
+	}
+	switch len(all) {
+	case 0:
+		return None
+	case 1:
+		return all[0]
+	}
+	return &joined{all}
+}
+
+type joined struct{ writers []Writer } // none of which is joined
+
+// JoinedWriters returns the writers to package internal/dialect, which must not change the
+// slice.
+func (j *joined) JoinedWriters() []Writer { return j.writers }
+
+func (j *joined) Write(h http.Header, policies []Outcome) {
+	for _, w := range j.writers {
+		w.Write(h, policies)
+	}
+}
+
+// Names returns the names of the fields of a denial: the fields of w, and Retry-After. They are sorted and in the
+// canonical form of net/http.
+//
+// Browsers hide these fields from scripts of another origin unless the server lists them in
+// Access-Control-Expose-Headers, which is usually an option of the CORS middleware. Call
+// Names once, at start-up. It panics if w is nil.
+//
+// Names has w write an example of a denial, so a Writer needs no method for this.
+func Names(w Writer) []string {
+	if w == nil {
+		panic("headers: Names: the writer is nil")
+	}
+	h := http.Header{"Retry-After": {"1"}}
+	w.Write(h, []Outcome{{Name: "example", Decision: core.Decision{
+		Limit:      core.FixedWindow(1, time.Second),
+		RetryAfter: time.Second,
+		NextAfter:  time.Second,
+		ResetAfter: time.Second,
+	}}})
+	return slices.Sorted(maps.Keys(h))
 }
