@@ -3,6 +3,8 @@ package headers
 import (
 	"net/http"
 	"time"
+
+	"github.com/weir-go/ratelimit/core"
 )
 
 // Legacy writes the fields that are older than any draft. They describe the tightest
@@ -56,11 +58,35 @@ type legacy struct {
 func (legacy) Dialect() string { return "legacy" }
 
 func (l legacy) Write(h http.Header, policies []Outcome) {
-	tight := tightest(policies)
-	if tight == nil {
-		return
+	if tight := tightest(policies); tight != nil {
+		l.write(h, tight.Name, &tight.Decision)
 	}
-	d := &tight.Decision
+}
+
+// Prepare returns a Writer that also writes of one policy alone, if there is one. Package internal/dialect calls it.
+func (l legacy) Prepare(policies []Outcome) Writer {
+	if len(policies) != 1 {
+		return l
+	}
+	return &loneLegacy{l, policies[0].Name}
+}
+
+// loneLegacy is prepared for one policy.
+type loneLegacy struct {
+	legacy
+
+	name string
+}
+
+// WriteLone writes the decision of the policy. Package internal/dialect calls it.
+func (l *loneLegacy) WriteLone(h http.Header, d *core.Decision, _ *[2]string) {
+	if hasReset(d) {
+		l.write(h, l.name, d)
+	}
+}
+
+// write writes the decision of a policy.
+func (l legacy) write(h http.Header, name string, d *core.Decision) {
 	capacity := int64(capacityOf(d.Limit))
 	remaining := int64(d.Remaining)
 
@@ -68,11 +94,13 @@ func (l legacy) Write(h http.Header, policies []Outcome) {
 	if l.epoch {
 		seconds = epochUp(time.Now().Add(reset(d)))
 	}
-	var number [20]byte
-	values := new([3]string)
-	values[0] = string(appendInteger(number[:0], capacity))
-	values[1] = string(appendInteger(number[:0], remaining))
-	values[2] = string(appendInteger(number[:0], seconds))
+	var space [60]byte // three numbers in one piece of memory
+	digits := appendInteger(space[:0], capacity)
+	first := len(digits)
+	digits = appendInteger(digits, remaining)
+	second := len(digits)
+	text := string(appendInteger(digits, seconds))
+	values := &[3]string{text[:first], text[first:second], text[second:]}
 	h[legacyLimit], h[legacyRemaining], h[legacyReset] = values[0:1:1], values[1:2:2], values[2:3:3]
 	if !l.details {
 		// A limiter in front may have written them about another policy.
@@ -80,12 +108,11 @@ func (l legacy) Write(h http.Header, policies []Outcome) {
 		delete(h, legacyResource)
 		return
 	}
-	set(h, legacyUsed, appendInteger(number[:0], capacity-remaining))
-	resource := tight.Name
-	if !isString(resource) {
-		resource = ""
+	set(h, legacyUsed, appendInteger(nil, capacity-remaining))
+	if !isString(name) {
+		name = ""
 	}
-	set(h, legacyResource, []byte(resource))
+	set(h, legacyResource, []byte(name))
 }
 
 // epochUp returns t as a Unix time in whole seconds, rounded up.

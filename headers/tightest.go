@@ -41,5 +41,6 @@ func compareTightness(a, b *Outcome) int {
 // hasReset reports whether a policy can tell when to come back, as single-valued fields have to: a [core.Concurrent]
 // limit tells it only in a denial, by its estimate.
 func hasReset(d *core.Decision) bool {
-	return !kindOf(d.Limit).holds || !d.Allowed && d.RetryAfter != core.Never
+	_, holds := d.Limit.(core.Places)
+	return !holds || !d.Allowed && d.RetryAfter != core.Never
 }

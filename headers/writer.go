@@ -66,6 +66,9 @@ type none struct{}
 
 func (none) Write(http.Header, []Outcome) {}
 
+// WriteLone is Write for one policy. Package internal/dialect calls it.
+func (none) WriteLone(http.Header, *core.Decision, *[2]string) {}
+
 // Join returns a Writer that writes the fields of all the writers, in their order. Where two
 // write the same field, as [Draft] and [Draft7] do, the later one wins. Without writers
 // it returns [None]. It copies the list, and panics if a writer is nil.

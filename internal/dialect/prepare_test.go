@@ -72,25 +72,32 @@ func TestWhatIsPreparedIsWrittenAlike(t *testing.T) {
 func TestALoneDecisionIsWrittenAlike(t *testing.T) {
 	places := core.Concurrent(5, time.Minute)
 	quota := core.Calendar(10, core.Monthly("Europe/Berlin"))
-	for _, d := range []core.Decision{
+	decisions := []core.Decision{
 		first, last, full, opened, closed,
 		{Limit: bucket, RetryAfter: core.Never, NextAfter: time.Second, ResetAfter: time.Second},
 		{Allowed: true, Limit: places, Remaining: 4},
 		{Limit: places, RetryAfter: time.Second, Estimated: true},
 		{Allowed: true, Limit: quota, Remaining: 10},
 		{Allowed: true, Limit: quota, Remaining: 9, NextAfter: time.Hour, ResetAfter: time.Hour},
+	}
+	for name, writer := range map[string]headers.Writer{
+		"Draft": headers.Draft, "Legacy": headers.Legacy, "LegacyEpoch": headers.LegacyEpoch, "GitHub": headers.GitHub, "None": headers.None,
 	} {
-		list := policies(d)
-		w, ok := dialect.Prepare(headers.Draft, list).(dialect.Lone)
-		if !ok {
-			t.Fatalf("%v is not written in the short way", d.Limit)
-		}
-		want, got := http.Header{}, http.Header{}
-		headers.Draft.Write(want, list)
-		w.WriteLone(got, &d, new([2]string))
-		if !maps.EqualFunc(got, want, slices.Equal) {
-			t.Errorf("%+v: %q, want %q", d, got, want)
-		}
+		synctest.Test(t, func(t *testing.T) { // where the clock of a Reset stands still
+			for _, d := range decisions {
+				list := policies(d)
+				w, ok := dialect.Prepare(writer, list).(dialect.Lone)
+				if !ok {
+					t.Fatalf("%s: %v is not written in the short way", name, d.Limit)
+				}
+				want, got := http.Header{}, http.Header{}
+				writer.Write(want, list)
+				w.WriteLone(got, &d, new([2]string))
+				if !maps.EqualFunc(got, want, slices.Equal) {
+					t.Errorf("%s: %+v: %q, want %q", name, d, got, want)
+				}
+			}
+		})
 	}
 	unnamed := policies(first)
 	unnamed[0].Name = "grün"
