@@ -127,3 +127,19 @@ func (rc *requestContext) makePermit() {
 		}
 	}
 }
+
+// PermitFrom returns the places that a request holds under [core.Concurrent] limits. It takes the context of the
+// request. Its [core.Permit.Context] ends when this process can no longer be sure that it holds them, and
+// its [core.Permit.Token] keeps a resource safe from a holder that has lost them without knowing. A handler that is
+// done early may release it. Otherwise the places are given back when the handler has returned.
+//
+// The result is nil if no place is held: no policy has such a limit, or the store could not answer. Where limiters
+// stand inside one another, it is that of the innermost one that holds a place.
+func PermitFrom(ctx context.Context) *core.Permit {
+	for rc := requestContextFrom(ctx); rc != nil; rc = rc.outer {
+		if rc.reservation != nil && rc.reservation.places.permit != nil {
+			return rc.reservation.places.permit
+		}
+	}
+	return nil
+}

@@ -227,3 +227,66 @@ func (g *generation) observeSettled(ctx context.Context, v *reservation, costs [
 		g.fallback.ObserveSettled(ctx, v.stored.Reservation, v.stored.Checks, time.Since(v.asked), costs)
 	}
 }
+
+// reserving returns the reservation of a request, to be added to.
+func (rc *requestContext) reserving() *reservation {
+	if rc.reservation == nil {
+		rc.reservation = new(reservation)
+	}
+	return rc.reservation
+}
+
+// settles reports whether there is something to settle when the request has been served.
+func (rc *requestContext) settles() bool {
+	return rc.reservation != nil && (rc.reservation.settles() || len(rc.reservation.outside) > 0)
+}
+
+// waited returns how long the request has waited for places.
+func (rc *requestContext) waited() time.Duration {
+	if rc.reservation == nil {
+		return 0
+	}
+	return rc.reservation.waited
+}
+
+// holdsPlaces reports whether there may be places to give back.
+func (rc *requestContext) holdsPlaces() bool {
+	return rc.reservation != nil && rc.reservation.holdsPlaces()
+}
+
+// costAtLeast has a charged check cost so much at the least, and returns how much has to
+// be charged now: nothing if the check is still to be settled.
+func (rc *requestContext) costAtLeast(index, cost int) (more int) {
+	own, v, least := rc.own(), rc.reservation, rc.leastCostsOf()
+	least.mu.Lock()
+	defer least.mu.Unlock()
+	if least.costs == nil {
+		least.costs = make([]int, len(own))
+	}
+	later := !least.settled && v != nil && v.settles() && v.reserves(index, len(own))
+	charged := least.costs[index]
+	if !later && !least.settled {
+		charged = max(charged, own[index].Cost)
+	}
+	least.costs[index] = max(least.costs[index], cost)
+	if later {
+		return 0
+	}
+	return max(0, cost-charged)
+}
+
+// leastCostsOf returns the least costs of the outcomes, to be raised.
+func (rc *requestContext) leastCostsOf() *leastCosts {
+	if least := rc.leastCosts.Load(); least != nil {
+		return least
+	}
+	rc.leastCosts.CompareAndSwap(nil, new(leastCosts))
+	return rc.leastCosts.Load()
+}
+
+// reserve remembers the reservation of a call that this process has decided by itself.
+func (rc *requestContext) reserve(local reserved) {
+	if local.Reservation != nil && local.remembered() {
+		rc.reserving().local = local
+	}
+}

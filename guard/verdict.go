@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/weir-go/ratelimit/guard/internal/writer"
+	"github.com/weir-go/ratelimit/headers"
 )
 
 // Verdict is the decision of a [Guard] about one request. An adapter writes its headers
@@ -165,14 +166,6 @@ func (v Verdict) watch(w http.ResponseWriter, begins func(int), takenOver func(n
 	return writer.Watch(w, v.Request, begins, takenOver)
 }
 
-// tellPattern tells the request that was given to Decide which pattern a router further
-// inside has found, unless it knows one already.
-func (rc *requestContext) tellPattern(r *http.Request, before string) {
-	if rc.given.Pattern == before {
-		rc.given.Pattern = r.Pattern
-	}
-}
-
 // Answered tells that the response to a request begins, with its status. The writer that
 // [Verdict.Serve] gives to the handler notices that by itself. So an adapter needs this only
 // where a framework can answer past that writer and has a hook for it. It matters only
@@ -211,4 +204,22 @@ func (v Verdict) serveInside(w http.ResponseWriter, next func(http.ResponseWrite
 		}()
 	}
 	next(v.watch(w, nil, v.inside.takenOver), v.Request)
+}
+
+// write writes the limits' headers. Their values may take the given room, which belongs to the header from then on.
+func (rc *requestContext) write(h http.Header, room *[2]string) {
+	g := rc.guard
+	if g.plain != nil && rc.outer == nil && len(rc.outcomes) == 1 {
+		switch o := &rc.outcomes[0]; {
+		case o.Decision.Degraded:
+		case g.lone != nil:
+			g.lone.WriteLone(h, &o.Decision, room)
+		default:
+			g.writer.Write(h, []headers.Outcome{o.described()})
+		}
+		return
+	}
+	if policies := reported(rc.outcomes, make([]headers.Outcome, 0, len(rc.outcomes))); len(policies) > 0 {
+		g.writer.Write(h, policies)
+	}
 }

@@ -41,6 +41,5 @@ func compareTightness(a, b *Outcome) int {
 // hasReset reports whether a policy can tell when to come back, as single-valued fields have to: a [core.Concurrent]
 // limit tells it only in a denial, by its estimate.
 func hasReset(d *core.Decision) bool {
-	_, holds := d.Limit.(core.Places)
-	return !holds || !d.Allowed && d.RetryAfter != core.Never
+	return !kindOf(d.Limit).holds || !d.Allowed && d.RetryAfter != core.Never
 }
