@@ -24,6 +24,8 @@ var settling = []law{
 	{"what is given back lets nothing pass that would not have passed without it", exceptFixed, givenBackNeverTooMuch},
 	{"reservations that overlap give back nothing that has drained", meters, overlappingGiveBacks},
 	{"units that have drained under other numbers in between do not come back", meters, drainedUnderOtherNumbers},
+	{"units that came back by a refund do not come back by a settlement", meters, emptiedByARefund},
+	{"a charge that finds a key recovered leaves nothing of those before it", []string{"gcra"}, foundRecovered},
 	{"reservations that overlap lose nothing", meters, overlappingLoseNothing},
 	{"reservations that overlap leave nothing when they are cancelled at once", nil, cancelledAtOnce},
 	{"nothing is given back to a key that was reset", nil, nothingBackAfterReset},
@@ -254,6 +256,60 @@ func drainedUnderOtherNumbers(t *testing.T, s *stand) {
 		if d := s.peek(t, key, last); d.Remaining != 69 {
 			t.Errorf("%s: %d remain of 100 when 31 are used", name, d.Remaining)
 		}
+		key = s.key()
+		reserved = s.reserve(t, core.Check{Key: key, Limit: slow, Cost: 50})
+		s.allow(t, key, fast, 1)
+		s.wait(time.Second)
+		if _, err := s.limiter.Charge(t.Context(), key, last, 31); err != nil {
+			t.Fatal(err)
+		}
+		settleAs(t, reserved, 0)
+		if d := s.peek(t, key, last); d.Remaining != 69 {
+			t.Errorf("%s, charged by a verb: %d remain of 100 when 31 are used", name, d.Remaining)
+		}
+	}
+}
+
+// emptiedByARefund reserves 5 of 10, which a refund gives back before the settlement does. Others use 9 under other numbers meanwhile.
+func emptiedByARefund(t *testing.T, s *stand) {
+	if s.algorithm == "shaping" {
+		return // gives nothing back while others queue behind
+	}
+	first, other := newLimit(s.algorithm, 10, core.PerHour(1)).Named("plan"), newLimit(s.algorithm, 10, core.PerHour(2)).Named("plan")
+	for name, use := range map[string]func(key string) (core.Decision, error){
+		"checked": func(key string) (core.Decision, error) { return s.limiter.AllowN(t.Context(), key, other, 9) },
+		"charged": func(key string) (core.Decision, error) { return s.limiter.Charge(t.Context(), key, other, 9) },
+	} {
+		key := s.key()
+		reserved := s.reserve(t, core.Check{Key: key, Limit: first, Cost: 5})
+		s.wait(time.Microsecond)
+		if _, err := s.limiter.Refund(t.Context(), key, first, 5); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := use(key); err != nil {
+			t.Fatal(err)
+		}
+		settleAs(t, reserved, 0)
+		if d := s.peek(t, key, other); d.Remaining != 1 {
+			t.Errorf("9 of 10 are used, %s after all before had come back: %d remain", name, d.Remaining)
+		}
+	}
+}
+
+// foundRecovered reserves 5 of 10. When they have drained, 9 are charged, and the clock steps back to when they had not.
+func foundRecovered(t *testing.T, s *stand) {
+	l := newLimit(s.algorithm, 10, core.PerSecond(5))
+	for _, l := range []core.Quota{l, l.Named("plan")} {
+		key := s.key()
+		reserved := s.reserve(t, core.Check{Key: key, Limit: l, Cost: 5})
+		s.wait(2 * time.Second)
+		s.allow(t, key, l, 9)
+		s.wait(-1900 * time.Millisecond)
+		settleAs(t, reserved, 0)
+		if d := s.peek(t, key, l); d.Remaining != 0 {
+			t.Errorf("%s: %d remain where a clock that stepped back has filled it", l, d.Remaining)
+		}
+		s.wait(-100 * time.Millisecond)
 	}
 }
 

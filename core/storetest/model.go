@@ -247,7 +247,7 @@ func (m *model) decideTogether(checks []core.Check, which []int, decisions []cor
 		if checks[index].Mode != core.Charge || !charges && (!f.repaired || f.state.used(f.numbers, now).Sign() == 0) {
 			continue
 		}
-		m.forgetNotes(f.identity, f.numbers)
+		m.forgetNotes(f, now)
 		m.states[f.identity] = f.state
 		if charges {
 			m.states[f.identity] = f.state.charged(f.numbers, now, f.total)

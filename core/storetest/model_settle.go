@@ -48,8 +48,10 @@ func (m *model) note(id string, own numbers, used *big.Rat, now int64) int {
 }
 
 // forgetNotes forgets the notes of a meter that a check writes under its own numbers, if it was left by other numbers that are
-// not those of the notes: it has drained under numbers of which they know nothing.
-func (m *model) forgetNotes(id string, own numbers) {
+// not those of the notes: it has drained under numbers of which they know nothing. A charge of GCRA forgets them, too, if it
+// finds nothing used.
+func (m *model) forgetNotes(f found, now int64) {
+	id, own := f.identity, f.numbers
 	n := m.notes[id]
 	if n == nil {
 		return
@@ -63,7 +65,8 @@ func (m *model) forgetNotes(id string, own numbers) {
 	default:
 		return
 	}
-	if !by.same(own) && !n.by.same(by) {
+	unused := own.limit.Algorithm() == "gcra" && f.total > 0 && f.state.used(own, now).Sign() == 0
+	if unused || !by.same(own) && !n.by.same(by) {
 		delete(m.notes, id)
 	}
 }
@@ -83,25 +86,35 @@ func (n *noted) givenBack(order int, back *big.Rat) {
 
 // settle changes a charge by events, or raises the used units to them.
 func (m *model) settle(c charge, events int, raise bool, now int64) {
-	id, asked := identity(c.check), numbersOf(c.check.Limit)
+	id := identity(c.check)
 	events = max(-c.check.Limit.Capacity(), min(events, c.check.Limit.Capacity()))
 	if events == 0 {
 		return
 	}
-	found := m.state(id, c.check.Limit)
+	found, notes := m.state(id, c.check.Limit), m.notes[id]
 	if m.states[id] != nil && recovered(found, now) {
-		found = newModel().state(id, c.check.Limit) // the former state means nothing
+		// The former state means nothing, nor do its notes.
+		found = newModel().state(id, c.check.Limit)
+		delete(m.notes, id)
 	}
+	if !m.settleIn(found, c, events, raise, now) && notes != nil {
+		m.notes[id] = notes
+	}
+}
+
+// settleIn settles a charge in a state. It reports whether that has changed.
+func (m *model) settleIn(found state, c charge, events int, raise bool, now int64) (changed bool) {
+	id, asked := identity(c.check), numbersOf(c.check.Limit)
 	if _, log := found.(logged); events < 0 && c.at != 0 && asked.pace == nil && !log { // a log knows its charges and their instants
 		if c.at > now {
-			return // before the clock stepped back
+			return false // before the clock stepped back
 		}
 		if reset, ok := m.resets[id]; ok && (reset.at > c.at || reset.at == c.at && reset.order > c.order) {
-			return
+			return false
 		}
 	}
 	var after state
-	changed := true
+	changed = true
 	switch s := found.(type) {
 	case metered:
 		own := s.by
@@ -110,7 +123,7 @@ func (m *model) settle(c charge, events int, raise bool, now int64) {
 		}
 		level := m.corrected(id, c, asked, own, s, events, raise, now)
 		if level == nil {
-			return
+			return false
 		}
 		after = metered{by: own, level: level, at: own.floor(now)}
 	case scheduled:
@@ -120,7 +133,7 @@ func (m *model) settle(c charge, events int, raise bool, now int64) {
 		}
 		level := m.corrected(id, c, asked, own, s, events, raise, now)
 		if level == nil {
-			return
+			return false
 		}
 		start := new(big.Rat).SetInt64(own.floor(now))
 		after = scheduled{by: own, free: start.Add(start, new(big.Rat).Quo(level, own.pace))}
@@ -134,13 +147,15 @@ func (m *model) settle(c charge, events int, raise bool, now int64) {
 		after, changed = s.settled(c, asked, events, raise, now)
 	}
 	if !changed {
-		return
+		return false
 	}
 	if after.used(asked, now).Sign() == 0 && empty(after) {
 		delete(m.states, id)
-		return
+		delete(m.notes, id) // nothing is left of any charge
+		return true
 	}
 	m.states[id] = after
+	return true
 }
 
 // corrected returns the level of a meter after a correction, or nil if that changes

@@ -59,7 +59,7 @@ var table = [end]struct {
 	Leaky:       {name: "leaky", arithmetic: meter{}, observed: 1, next: "next drip", grants: Steady},
 	Shaping:     {name: "shaping", arithmetic: meter{absolute: true}, observed: 1, next: "next turn", delays: true, unreserved: "hands turns on"},
 	TokenBucket: {name: "token-bucket", arithmetic: meter{}, observed: 1, next: "next token", grants: Steady},
-	GCRA:        {name: "gcra", arithmetic: meter{absolute: true}, observed: 1, next: "next", grants: Steady},
+	GCRA:        {name: "gcra", arithmetic: meter{absolute: true, forgets: true}, observed: 1, next: "next", grants: Steady},
 	FixedWindow: {name: "fixed-window", arithmetic: fixed{}, observed: 2, next: "window ends", windowed: true, grants: Closing},
 	SlidingWindow: {
 		name: "sliding-window", arithmetic: sliding{}, observed: 3, next: "next", windowed: true, estimates: true, grants: Metered,

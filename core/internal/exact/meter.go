@@ -15,6 +15,8 @@ type meter struct {
 	// drained, as in GCRA and shaping. A clock that steps back then adds the step to
 	// the level, where otherwise the level stands until the clock has moved on.
 	absolute bool
+	// forgets says that a check which finds nothing used forgets the notes, as in GCRA. In Redis it is a string again then.
+	forgets bool
 }
 
 func (meter) units(p *Params) (Units, error) {
@@ -90,8 +92,11 @@ func rescaled(level, weight, former int64) int64 {
 	return int64(min(quotient, most))
 }
 
-func (meter) store(s *Spec, st *State, u Usage, now int64, cost int, _ Holder) {
-	if st.spec != nil && st.spec.Units != s.Units && st.list != nil && st.notes(st.spec) == nil {
+func (m meter) store(s *Spec, st *State, u Usage, now int64, cost int, _ Holder) {
+	switch {
+	case m.forgets && u.Used == 0:
+		st.list = nil
+	case st.spec != nil && st.spec.Units != s.Units && st.list != nil && st.notes(st.spec) == nil:
 		st.list = nil // it has drained under numbers of which the notes know nothing
 	}
 	st.level, st.at = u.Used+int64(cost)*s.Weight, s.ticks(now)*s.Tick

@@ -57,13 +57,14 @@ local function settle(number, look)
   end
   local key, cost, count, costs = KEYS[number], 0, 1, nil -- a settlement asks for nothing
   local used, previous, former, seen, damaged, repair, renumbered, room, own, undated, kept, sunk
+  local forgotten -- whether a meter has notes that mean nothing
   --- read
   if look then
     return seen
   end
   if used + previous == 0 and limit.numbers ~= charged.numbers then
-    -- It has recovered, so that the numbers which it was left with mean nothing.
-    limit = charged
+    -- It has recovered, so that the numbers which it was left with mean nothing, nor do notes.
+    limit, forgotten = charged, drains and state and state[4]
   end
   local units, after, at = tonumber(ARGV[argument + 1]), tonumber(ARGV[argument + 2]), tonumber(ARGV[argument + 3])
   local known, raise = at > 0, how == 'raise'
@@ -98,6 +99,9 @@ local function settle(number, look)
   end
   if not reset and (charge ~= 0 or previous ~= before) then
     if used + charge + previous > 0 then
+      if forgotten and not sunk then
+        call('HDEL', key, 'low')
+      end
       --- write
     elseif lasts > now then
       bare = true

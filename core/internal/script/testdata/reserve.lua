@@ -752,6 +752,7 @@ end
   end
   local key, cost, count, costs = KEYS[number], 0, 1, nil -- a settlement asks for nothing
   local used, previous, former, seen, damaged, repair, renumbered, room, own, undated, kept, sunk
+  local forgotten -- whether a meter has notes that mean nothing
 -- Reads what the key of a check has used. Lua sets variables faster one by one than together, and those
 -- that are declared in this order to nil all at once.
 used = 0
@@ -1049,8 +1050,8 @@ end
     return seen
   end
   if used + previous == 0 and limit.numbers ~= charged.numbers then
-    -- It has recovered, so that the numbers which it was left with mean nothing.
-    limit = charged
+    -- It has recovered, so that the numbers which it was left with mean nothing, nor do notes.
+    limit, forgotten = charged, drains and state and state[4]
   end
   local units, after, at = tonumber(ARGV[argument + 1]), tonumber(ARGV[argument + 2]), tonumber(ARGV[argument + 3])
   local known, raise = at > 0, how == 'raise'
@@ -1350,6 +1351,9 @@ end
   end
   if not reset and (charge ~= 0 or previous ~= before) then
     if used + charge + previous > 0 then
+      if forgotten and not sunk then
+        call('HDEL', key, 'low')
+      end
 -- Writes the state of a check, and renews the key's time to live if the recovery reaches into
 -- a later second. The key may have lost its time to live: one write in sixteen looks whether it is
 -- long enough, and each write does if it may have been set under other numbers.
