@@ -17,55 +17,54 @@ import (
 // google.rpc.RetryInfo holds the key back for all of the fleet. Where the store cannot answer, the call is made all the same. It panics if the limiter is nil,
 // or the key is empty.
 func UnaryClient(l *core.Limiter, key string, limit core.Quota) grpc.UnaryClientInterceptor {
-	mustLimit(l, key)
+	own := mustLimit(l, key, limit)
 	return func(ctx context.Context, method string, question, answer any, conn *grpc.ClientConn, call grpc.UnaryInvoker, options ...grpc.CallOption) error {
-		if err := wait(ctx, l, key, limit); err != nil {
-			return err
-		}
-		err := call(ctx, method, question, answer, conn, options...)
-		holdBack(ctx, l, key, err)
-		return err
+		return own.keep(ctx, func() error { return call(ctx, method, question, answer, conn, options...) })
 	}
 }
 
 // StreamClient returns an interceptor for the beginning of streams, as [UnaryClient] is one for calls.
 func StreamClient(l *core.Limiter, key string, limit core.Quota) grpc.StreamClientInterceptor {
-	mustLimit(l, key)
+	own := mustLimit(l, key, limit)
 	return func(
 		ctx context.Context, about *grpc.StreamDesc, conn *grpc.ClientConn, method string, begin grpc.Streamer, options ...grpc.CallOption,
-	) (grpc.ClientStream, error) {
-		if err := wait(ctx, l, key, limit); err != nil {
-			return nil, err
-		}
-		stream, err := begin(ctx, about, conn, method, options...)
-		holdBack(ctx, l, key, err)
+	) (stream grpc.ClientStream, err error) {
+		err = own.keep(ctx, func() error {
+			stream, err = begin(ctx, about, conn, method, options...)
+			return err
+		})
 		return stream, err
 	}
 }
 
-func mustLimit(l *core.Limiter, key string) {
+// outgoing is the limit of the calls that a program makes.
+type outgoing struct {
+	limiter *core.Limiter
+	key     string
+	limit   core.Quota
+}
+
+func mustLimit(l *core.Limiter, key string, limit core.Quota) outgoing {
 	if l == nil || key == "" {
 		panic("grpcratelimit: the limiter is nil, or the key is empty")
 	}
+	return outgoing{l, key, limit}
 }
 
-// wait returns when a call may be made, or the reason why it may not.
-func wait(ctx context.Context, l *core.Limiter, key string, limit core.Quota) error {
-	err := l.Wait(ctx, key, limit, core.WithHoldBack())
+// keep makes a call when it may be made, and holds the key back for as long as the answer says.
+func (o outgoing) keep(ctx context.Context, call func() error) error {
+	err := o.limiter.Wait(ctx, o.key, o.limit, core.WithHoldBack())
 	if limited, denied := errors.AsType[*core.LimitedError](err); denied {
 		return status.Error(codes.ResourceExhausted, limited.Error())
 	}
 	if ctx.Err() != nil {
 		return status.FromContextError(ctx.Err()).Err()
 	}
-	return nil
-}
-
-// holdBack holds a key back for as long as an answer says.
-func holdBack(ctx context.Context, l *core.Limiter, key string, err error) {
+	err = call()
 	for _, detail := range status.Convert(err).Details() {
 		if info, is := detail.(*errdetails.RetryInfo); is && info.GetRetryDelay().AsDuration() > 0 {
-			_ = l.HoldBack(context.WithoutCancel(ctx), key, info.GetRetryDelay().AsDuration()) // without it, the next call is answered so again
+			_ = o.limiter.HoldBack(context.WithoutCancel(ctx), o.key, info.GetRetryDelay().AsDuration()) // without it, the next call is answered so again
 		}
 	}
+	return err
 }

@@ -12,5 +12,8 @@
 // details google.rpc.ErrorInfo (RATE_LIMITED), RetryInfo and QuotaFailure. The trailer grpc-retry-pushback-ms tells grpc's own retry when to try again.
 // The limits' fields, such as ratelimit, are in the trailer of each call.
 //
+// A server with grpc.UnknownServiceHandler, such as a proxy, serves methods of any name, and a client may make up as many as it likes. All of them have the
+// Route of requests without one, so they share a limit by route. The policies of a file still match their names. Count them by the caller, too.
+//
 // [UnaryClient] and [StreamClient] keep the calls of a program within the limit of another service.
 package grpcratelimit

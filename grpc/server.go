@@ -3,17 +3,18 @@ package grpcratelimit
 import (
 	"context"
 	"net/http"
-	"net/url"
 	"strings"
 
+	"google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
-	"google.golang.org/grpc/status"
+	grpcstatus "google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/weir-go/ratelimit/guard"
+	"github.com/weir-go/ratelimit/guard/guardrpc"
 )
 
 // Unary returns an interceptor that has a Guard decide about each unary call of a server. The context of the handler has the decisions:
@@ -22,14 +23,14 @@ import (
 func Unary(g *guard.Guard) grpc.UnaryServerInterceptor {
 	mustHave(g)
 	return func(ctx context.Context, message any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (answer any, err error) {
-		verdict, fields := decide(ctx, g, info.FullMethod, message)
+		verdict, fields := decide(ctx, g, guardrpc.Call{Procedure: info.FullMethod, Message: message})
 		_ = grpc.SetTrailer(ctx, fields) // it fails only where there is no call
 		if verdict.Denial != nil {
 			return nil, errorOf(verdict.Denial)
 		}
-		serve(verdict, func(ctx context.Context) error {
+		guardrpc.Serve(verdict, func(ctx context.Context) uint32 {
 			answer, err = handler(ctx, message)
-			return err
+			return uint32(grpcstatus.Code(err))
 		})
 		return answer, err
 	}
@@ -42,26 +43,28 @@ func Unary(g *guard.Guard) grpc.UnaryServerInterceptor {
 func Stream(g, messages *guard.Guard) grpc.StreamServerInterceptor {
 	mustHave(g)
 	return func(service any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) (err error) {
-		verdict, fields := decide(stream.Context(), g, info.FullMethod, nil)
+		call := guardrpc.Call{Procedure: info.FullMethod, Unknown: service == nil} // a handler of unknown services has no service
+		verdict, fields := decide(stream.Context(), g, call)
 		stream.SetTrailer(fields)
 		if verdict.Denial != nil {
 			return errorOf(verdict.Denial)
 		}
-		serve(verdict, func(ctx context.Context) error {
-			err = handler(service, &limitedStream{stream, ctx, messages, info.FullMethod})
-			return err
+		guardrpc.Serve(verdict, func(ctx context.Context) uint32 {
+			err = handler(service, &limitedStream{ServerStream: stream, ctx: ctx, messages: messages, call: call})
+			return uint32(grpcstatus.Code(err))
 		})
 		return err
 	}
 }
 
-// limitedStream is a stream of which each message is decided about.
+// limitedStream is a stream of which each message is decided about. grpc allows one goroutine to receive.
 type limitedStream struct {
 	grpc.ServerStream
 
 	ctx      context.Context //nolint:containedctx // grpc.ServerStream has one
 	messages *guard.Guard
-	method   string
+	call     guardrpc.Call
+	denied   error // of a message; no other is received after that
 }
 
 // Context implements [grpc.ServerStream].
@@ -69,23 +72,26 @@ func (s *limitedStream) Context() context.Context { return s.ctx }
 
 // RecvMsg implements [grpc.ServerStream].
 func (s *limitedStream) RecvMsg(message any) error {
+	if s.denied != nil {
+		return s.denied
+	}
 	if err := s.ServerStream.RecvMsg(message); err != nil || s.messages == nil {
 		return err
 	}
-	verdict, fields := decide(guard.AsOwn(s.ctx), s.messages, s.method, message)
+	s.call.Message = message
+	verdict, fields := decide(guard.AsOwn(s.ctx), s.messages, s.call)
 	if verdict.Denial != nil {
 		s.SetTrailer(fields)
-		return errorOf(verdict.Denial)
+		s.denied = errorOf(verdict.Denial)
+		return s.denied
 	}
-	serve(verdict, func(context.Context) error { return nil })
+	guardrpc.Serve(verdict, func(context.Context) (ok uint32) { return 0 })
 	return nil
 }
 
 // Message returns the message of a call, for the key, cost and limit functions of policies, given the context of their request. It is nil when a stream
 // begins. Functions must not change it.
-func Message(ctx context.Context) any { return ctx.Value(messageKey{}) }
-
-type messageKey struct{}
+func Message(ctx context.Context) any { return guardrpc.Message(ctx) }
 
 func mustHave(g *guard.Guard) {
 	if g == nil {
@@ -93,63 +99,39 @@ func mustHave(g *guard.Guard) {
 	}
 }
 
-// route is the full method of a call, which its server has found.
-type route string
-
-func (r route) Route() string           { return string(r) }
-func (r route) WholePath() bool         { return true }
-func (r route) PathValue(string) string { return "" }
-
 // decide has a Guard decide about a call. The trailer of the call has the fields.
-func decide(ctx context.Context, g *guard.Guard, method string, message any) (guard.Verdict, metadata.MD) {
-	path := "/" + strings.TrimPrefix(method, "/") // a client may leave the slash out
-	r := &http.Request{
-		Method: http.MethodPost, URL: &url.URL{Path: path}, RequestURI: path, Header: make(http.Header), Body: http.NoBody, Proto: "HTTP/2.0", ProtoMajor: 2,
-	}
+func decide(ctx context.Context, g *guard.Guard, call guardrpc.Call) (guard.Verdict, metadata.MD) {
+	call.Procedure = "/" + strings.TrimPrefix(call.Procedure, "/") // a client may leave the slash out
 	sent, _ := metadata.FromIncomingContext(ctx)
+	call.Header = make(http.Header, len(sent))
 	for name, values := range sent {
 		if name == ":authority" && len(values) > 0 {
-			r.Host = values[0]
+			call.Host = values[0]
 		} else if !strings.HasPrefix(name, ":") {
-			r.Header[http.CanonicalHeaderKey(name)] = values
+			call.Header[http.CanonicalHeaderKey(name)] = values
 		}
 	}
 	if p, known := peer.FromContext(ctx); known {
-		r.RemoteAddr = p.Addr.String()
+		call.Peer = p.Addr.String()
 		if info, secure := p.AuthInfo.(credentials.TLSInfo); secure {
-			r.TLS = &info.State
+			call.TLS = &info.State
 		}
 	}
-	verdict := g.Decide(r.WithContext(context.WithValue(ctx, messageKey{}, message)), route(path))
-	header := make(http.Header)
-	verdict.WriteHeader(header) //nolint:contextcheck // the verdict has the one of the request
+	verdict, header := guardrpc.Decide(ctx, g, call)
+	header.Del("Cache-Control") // which is for caches of HTTP
 	fields := make(metadata.MD, len(header))
 	for name, values := range header {
-		if name != "Cache-Control" { // which is for caches of HTTP
-			fields[strings.ToLower(name)] = values
-		}
-	}
-	if verdict.Denial != nil {
-		fields.Set("grpc-retry-pushback-ms", pushback(verdict.Denial.RetryAfter))
+		fields[strings.ToLower(name)] = values
 	}
 	return verdict, fields
 }
 
-// serve runs the handler of a call, and has the call settled by its code.
-func serve(verdict guard.Verdict, handler func(context.Context) error) {
-	verdict.Serve(answer{make(http.Header)}, func(w http.ResponseWriter, r *http.Request) (unanswered int) {
-		code := status.Code(handler(r.Context()))
-		if int(code) >= len(statusOf) { // one of the program's own
-			code = codes.Unknown
-		}
-		w.WriteHeader(statusOf[code])
-		return 0
-	})
+// errorOf returns the error of a call that is denied.
+func errorOf(denial *guard.Denial) error {
+	denied := guardrpc.ErrorOf(denial)
+	details := make([]*anypb.Any, len(denied.Details))
+	for i, detail := range denied.Details {
+		details[i] = &anypb.Any{TypeUrl: "type.googleapis.com/" + detail.Type, Value: detail.Value}
+	}
+	return grpcstatus.FromProto(&status.Status{Code: int32(denied.Code), Message: denied.Message, Details: details}).Err()
 }
-
-// answer stands for the response to a call, of which guard is told the status.
-type answer struct{ header http.Header }
-
-func (a answer) Header() http.Header         { return a.header }
-func (a answer) Write(b []byte) (int, error) { return len(b), nil }
-func (a answer) WriteHeader(int)             {}

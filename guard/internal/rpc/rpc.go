@@ -107,7 +107,7 @@ type code struct {
 // code returns the code that stands for the Status.
 func (d Denial) code() code {
 	switch d.Status {
-	case http.StatusTooManyRequests, http.StatusRequestEntityTooLarge:
+	case http.StatusTooManyRequests, http.StatusRequestEntityTooLarge, http.StatusRequestURITooLong:
 		return code{8, "resource_exhausted"}
 	case http.StatusServiceUnavailable:
 		return code{14, "unavailable"}

@@ -2,12 +2,13 @@ package rpc
 
 import (
 	"encoding/binary"
+	"net/http"
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
 )
 
-// Two messages of Protocol Buffers, written by hand: that is less than a dependency for
+// Messages of Protocol Buffers, written by hand: that is less than a dependency for
 // every user.
 //
 // https://github.com/googleapis/googleapis/blob/master/google/rpc/status.proto
@@ -25,6 +26,42 @@ func (d Denial) retryInfo() []byte {
 	duration := appendNumber(nil, 1, int64(d.RetryAfter/time.Second))
 	duration = appendNumber(duration, 2, int64(d.RetryAfter%time.Second))
 	return appendBytes(nil, 1, duration)
+}
+
+// Detail is a message of Protocol Buffers that tells programs about a denial.
+type Detail struct {
+	// Type is its full name, and Value its bytes.
+	Type  string
+	Value []byte
+}
+
+// domain is that of the reasons.
+const domain = "github.com/weir-go/ratelimit"
+
+// reasons are those of google.rpc.ErrorInfo, by the Status.
+var reasons = map[int]string{http.StatusTooManyRequests: "RATE_LIMITED", http.StatusForbidden: "DENIED", http.StatusServiceUnavailable: "UNAVAILABLE"}
+
+// Code returns the number of the error code that stands for the Status.
+func (d Denial) Code() uint32 { return uint32(d.code().number) }
+
+// Details returns the details of a denial by some policies: google.rpc.ErrorInfo, QuotaFailure and RetryInfo, as far as there is something to tell.
+func (d Denial) Details(policies []string) (all []Detail) {
+	if reason := reasons[d.Status]; reason != "" {
+		all = append(all, Detail{"google.rpc.ErrorInfo", appendBytes(appendBytes(nil, 1, []byte(reason)), 2, []byte(domain))})
+	}
+	if d.Status == http.StatusTooManyRequests && len(policies) > 0 {
+		const quotaID = 5
+		var violations []byte
+		for _, policy := range policies {
+			violation := appendBytes(appendBytes(nil, 1, []byte("policy:"+policy)), 2, []byte(d.Message))
+			violations = appendBytes(violations, 1, appendBytes(violation, quotaID, []byte(policy)))
+		}
+		all = append(all, Detail{"google.rpc.QuotaFailure", violations})
+	}
+	if info := d.retryInfo(); info != nil {
+		all = append(all, Detail{retryInfoName, info})
+	}
+	return all
 }
 
 // status returns a google.rpc.Status with a RetryInfo for its only detail.
