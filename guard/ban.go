@@ -6,7 +6,7 @@ import (
 	"github.com/weir-go/ratelimit/core"
 )
 
-// BanPolicy keeps a key out that has had too many strikes. A request whose key is banned is denied with 403, even if no other
+// BanPolicy keeps a key out that has had too many strikes. A request with a banned key is denied with 403, even if no other
 // policy denies it, and charges nothing. All policies of the request and its bans are asked in one call.
 //
 // Strike, StrikeOnDenial and [Policy].Cost say which requests are strikes, and Forgive which ones forgive them. A policy with none
