@@ -41,7 +41,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' Makefile
 
 .PHONY: test
-test: redis browser prometheus webservers postgres envoy ## the whole suite, installing the servers and the browser it needs where they are missing
+test: redis browser prometheus webservers postgres envoy sdks ## the whole suite, installing the servers and the browser it needs where they are missing
 	@$(MAKE) --no-print-directory -j 2 test-root test-modules
 
 # Two halves of the suite, which run at the same time: some tests compute, others wait for what they have broken.
@@ -100,6 +100,10 @@ postgres: ## install PostgreSQL where it is missing
 .PHONY: envoy
 envoy: ## install Envoy where it is missing
 	@sh .ci/envoy
+
+.PHONY: sdks
+sdks: ## install the SDKs of OpenAI and Anthropic where they are missing
+	@sh .ci/llm-sdks/install
 
 .PHONY: fmt
 fmt: ## check the formatting

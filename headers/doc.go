@@ -13,6 +13,7 @@
 //	GitHub            the same, -Used and -Resource                 a Unix time
 //	RateLimitedFor    X-Rate-Limited-For, on a denial only          seconds with fractions
 //	DraftPartitioned  the same as Draft, with partition keys        seconds from now
+//	LLM               X-RateLimit-*, Anthropic-RateLimit-*          a duration, a time; and Retry-After-Ms
 //	None              none
 //
 // A Writer does not write Retry-After. The middleware does, with the number that

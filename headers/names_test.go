@@ -11,6 +11,9 @@ import (
 
 func TestNamesAreThoseOfADenial(t *testing.T) {
 	for name, w := range writers {
+		if name == "LLM" {
+			continue // its fields depend on the units
+		}
 		t.Run(name, func(t *testing.T) {
 			h := http.Header{"Retry-After": {"1"}}
 			w.Write(h, policies(full))

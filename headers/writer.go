@@ -112,17 +112,33 @@ func (j *joined) Write(h http.Header, policies []Outcome) {
 // Access-Control-Expose-Headers, which is usually an option of the CORS middleware. Call
 // Names once, at start-up. It panics if w is nil.
 //
-// Names has w write an example of a denial, so a Writer needs no method for this.
+// Names has w write an example of a denial, so a Writer needs no method for this. Of [LLM] it returns the fields of all units.
 func Names(w Writer) []string {
 	if w == nil {
 		panic("headers: Names: the writer is nil")
 	}
 	h := http.Header{"Retry-After": {"1"}}
-	w.Write(h, []Outcome{{Name: "example", Decision: core.Decision{
-		Limit:      core.FixedWindow(1, time.Second),
-		RetryAfter: time.Second,
-		NextAfter:  time.Second,
-		ResetAfter: time.Second,
-	}}})
+	writeNames(h, w)
 	return slices.Sorted(maps.Keys(h))
+}
+
+// writeNames writes all fields that a Writer may write.
+func writeNames(h http.Header, w Writer) {
+	switch w := w.(type) {
+	case *joined:
+		for _, one := range w.writers {
+			writeNames(h, one)
+		}
+	case llm:
+		for _, name := range llmNames {
+			h[name] = nil
+		}
+	default:
+		w.Write(h, []Outcome{{Name: "example", Decision: core.Decision{
+			Limit:      core.FixedWindow(1, time.Second),
+			RetryAfter: time.Second,
+			NextAfter:  time.Second,
+			ResetAfter: time.Second,
+		}}})
+	}
 }

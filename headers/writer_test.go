@@ -119,6 +119,7 @@ var writers = map[string]headers.Writer{
 	"LegacyEpoch":    headers.LegacyEpoch,
 	"GitHub":         headers.GitHub,
 	"RateLimitedFor": headers.RateLimitedFor,
+	"LLM":            headers.LLM,
 	"Prepared":       dialect.Prepare(headers.Draft, policies(first)),
 	"None":           headers.None,
 	"Join":           headers.Join(headers.Draft, headers.Legacy, headers.RateLimitedFor),

@@ -33,9 +33,9 @@ import (
 // speaks another protocol, such as a WebSocket, outlives that context. A Transport is made by
 // [New], and may be used by many goroutines at once.
 //
-// An answer of 429 or 503 that says when to retry, by Retry-After or RateLimit, holds the
-// key back for all Transports in the fleet. The answer goes to the caller: a Transport
-// does not retry by itself.
+// An answer of 429 or 503 that says when to retry, by Retry-After-Ms, Retry-After, RateLimit, or a count of OpenAI's or
+// Anthropic's API that is used up, holds the key back for all Transports in the fleet. The answer goes to the caller: a
+// Transport does not retry by itself.
 //
 // A redirect that an [http.Client] follows is another call: it counts for the host that it goes to.
 //

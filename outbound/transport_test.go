@@ -92,6 +92,8 @@ func TestTransportHoldsTheKeyBackForEverybody(t *testing.T) {
 	}{
 		"Retry-After of 429": {429, http.Header{"Retry-After": {"7"}}, 7 * time.Second},
 		"Retry-After of 503": {503, http.Header{"Retry-After": {"2"}}, 2 * time.Second},
+		"Retry-After-Ms":     {429, http.Header{"Retry-After-Ms": {"1779"}, "Retry-After": {"2"}}, 1779 * time.Millisecond},
+		"tokens of OpenAI's": {429, http.Header{"X-Ratelimit-Remaining-Tokens": {"0"}, "X-Ratelimit-Reset-Tokens": {"6.5s"}}, 6500 * time.Millisecond},
 		"RateLimit of 429":   {429, http.Header{"Ratelimit": {`"partner";r=0;t=4`}}, 4 * time.Second},
 		"an hour":            {429, http.Header{"Retry-After": {"3600"}}, time.Minute},
 		"no hint":            {429, http.Header{}, 0},

@@ -9,6 +9,7 @@
 //     off, the prompt and the streamed tokens. A comment before its end tells the remaining ones;
 //   - the prompt is paid as soon as the model is sent it, also by a client that leaves before the first word;
 //   - a request that the model refuses, or that does not reach it, costs no tokens;
+//   - OpenAI's and Anthropic's SDKs find their own fields for all that, and retry when it helps and not before;
 //   - if this process dies, the tokens that its streams had reserved of a minute are back five minutes later. Of the
 //     month it stays paid, since the model was paid, too;
 //   - at the end, streams in flight may go on for half a minute; then they are cut, and pay for
@@ -50,6 +51,7 @@ import (
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/examples/llmproxy/estimate"
 	"github.com/weir-go/ratelimit/guard"
+	"github.com/weir-go/ratelimit/headers"
 	"github.com/weir-go/ratelimit/keyfuncs"
 	ratelimit "github.com/weir-go/ratelimit/nethttp"
 )
@@ -132,7 +134,8 @@ func serve(ctx context.Context, listener net.Listener, handler http.Handler, pat
 // newProxy returns the handler for users: it reads the user and the request, then come the limits, then the model.
 func newProxy(limiter *core.Limiter, answers *estimate.Estimate, model *url.URL, key string) http.Handler {
 	user := keyfuncs.User(func(r *http.Request) string { return exchangeOf(r).user })
-	limit := ratelimit.New(limiter, ratelimit.Options{OnError: guard.FailClosed}, // uncounted tokens would be ours to pay
+	fields := headers.Join(headers.Draft, headers.LLM)
+	limit := ratelimit.New(limiter, ratelimit.Options{Headers: fields, OnError: guard.FailClosed}, // uncounted tokens would be ours to pay
 		ratelimit.Policy{Limit: requests, By: user},
 		ratelimit.Policy{Limit: streams, By: user, Queue: ratelimit.QueuePolicy{MaxWait: time.Second}},
 		ratelimit.Policy{
@@ -165,6 +168,11 @@ func newProxy(limiter *core.Limiter, answers *estimate.Estimate, model *url.URL,
 		},
 		ModifyResponse: func(response *http.Response) error {
 			x := exchangeOf(response.Request)
+			for _, name := range headers.Names(fields) {
+				if strings.Contains(name, "Ratelimit") { // those of our account. When to try again is for the user to know, too
+					response.Header.Del(name)
+				}
+			}
 			if response.StatusCode != http.StatusOK {
 				x.spend(response.Request, 0)
 				return nil

@@ -22,6 +22,7 @@ var denialCases = []testCase{
 	{"no cache on the way is told to store a denial", testTargetedCaches},
 	{"plain text only for who ranks it strictly above JSON", testAccept},
 	{"Headers picks the dialect", testDialect},
+	{"headers.LLM tells SDKs the wait to the millisecond, and where none can help", testLLM},
 }
 
 func testRetryAfter(t *testing.T, s *suite) {
@@ -264,4 +265,59 @@ X-Ratelimit-Reset: 1
 	h = f.around(f.new(f.limiter, options, guard.Policy{Limit: one()}))
 	expect(t, "served without headers", get(h), "200\n"+served+"\nserved\n")
 	expect(t, "denied without headers", get(h), strings.Join([]string{"429", "Cache-Control: no-store", problem + "Retry-After: 60", "", quotaExceeded + `["one"]}`, ""}, "\n"))
+}
+
+func testLLM(t *testing.T, s *suite) {
+	f := s.fixture(t)
+	options := f.options()
+	options.Headers = headers.LLM
+	h := f.around(f.new(f.limiter, options, guard.Policy{
+		Limit: core.Leaky(2, core.Per(1, 1500*time.Millisecond)).Named("slow"), Unit: "tokens", Cost: func(r *http.Request) int {
+			return 2 + len(r.URL.Query()["more"])
+		},
+	}))
+	told := func(name, target, want string) {
+		t.Helper()
+		r := answer(h, ask(http.MethodGet, target))
+		for _, field := range []string{"Limit", "Remaining", "Reset"} { // Reset is an instant of the real clock
+			if r.Header.Get("Anthropic-Ratelimit-Tokens-"+field) == "" {
+				t.Errorf("%s: Anthropic-Ratelimit-Tokens-%s is missing", name, field)
+			}
+			r.Header.Del("Anthropic-Ratelimit-Tokens-" + field)
+		}
+		expect(t, name, text(r), want)
+	}
+	told("served", "/items/7", `
+200
+Content-Type: text/plain; charset=utf-8
+X-Ratelimit-Limit-Tokens: 2
+X-Ratelimit-Remaining-Tokens: 0
+X-Ratelimit-Reset-Tokens: 3s
+
+served
+`)
+	f.clock.advance(2221 * time.Millisecond)
+	told("denied", "/items/7", `
+429
+Cache-Control: no-store
+Content-Type: application/problem+json
+Retry-After: 1
+Retry-After-Ms: 779
+X-Ratelimit-Limit-Tokens: 2
+X-Ratelimit-Remaining-Tokens: 1
+X-Ratelimit-Reset-Tokens: 779ms
+
+`+quotaExceeded+`["slow"]}
+`)
+	told("no wait can help", "/items/7?more", `
+429
+Cache-Control: no-store
+Content-Type: application/problem+json
+X-Ratelimit-Limit-Tokens: 2
+X-Ratelimit-Remaining-Tokens: 1
+X-Ratelimit-Reset-Tokens: 779ms
+X-Should-Retry: false
+
+`+quotaExceeded+`["slow"]}
+`)
 }
