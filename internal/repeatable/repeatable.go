@@ -1,5 +1,5 @@
 // Package repeatable lets random tests that do not draw from rapid be repeated as those are that do:
-// by the flag -rapid.seed.
+// by the flag -rapid.seed, or by the variable RAPID_SEED in the environment.
 package repeatable
 
 import (
@@ -12,7 +12,7 @@ import (
 )
 
 // Random returns a source of random numbers for a test, and logs the flag that repeats them. They are
-// other ones in every run, unless that flag is given. The source is not safe for concurrent use: a test of
+// other ones in every run, unless a seed is given. The source is not safe for concurrent use: a test of
 // several goroutines gives each a source of its own, from [Split].
 func Random(tb testing.TB) *rand.Rand {
 	tb.Helper()

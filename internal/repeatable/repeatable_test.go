@@ -2,8 +2,13 @@ package repeatable
 
 import (
 	"flag"
+	"os"
+	"os/exec"
 	"strconv"
+	"strings"
 	"testing"
+
+	"pgregory.net/rapid"
 )
 
 // logged is a test that remembers its log.
@@ -43,5 +48,49 @@ func TestSplitSourcesDiffer(t *testing.T) {
 	random := Random(t)
 	if Split(random).Uint64() == Split(random).Uint64() {
 		t.Error("two goroutines draw the same numbers")
+	}
+}
+
+// drawing is the file to which a child process writes what it has drawn.
+const drawing = "RATELIMIT_TEST_DRAWING"
+
+// TestTheGateDrawsTheSameEachTime has children draw under a RAPID_SEED, as .ci/run sets it for all packages.
+func TestTheGateDrawsTheSameEachTime(t *testing.T) {
+	if os.Getenv(drawing) != "" {
+		draw(t)
+		return
+	}
+	child := func(seed string) string {
+		file := t.TempDir() + "/drawn"
+		c := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestTheGateDrawsTheSameEachTime$")
+		c.Env = append(os.Environ(), drawing+"="+file, "RAPID_SEED="+seed)
+		if output, err := c.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, output)
+		}
+		drawn, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(drawn)
+	}
+	first := child("7")
+	if second := child("7"); second != first {
+		t.Errorf("one seed has drawn %q and then %q", first, second)
+	}
+	if other := child("8"); other == first {
+		t.Errorf("two seeds have drawn %q", first)
+	}
+	if other := child("0"); other == child("0") {
+		t.Errorf("without a seed, %q was drawn twice", other)
+	}
+}
+
+// draw writes numbers to the file of a child: some from rapid, and one from this package.
+func draw(t *testing.T) {
+	var drawn strings.Builder
+	rapid.Check(t, func(t *rapid.T) { drawn.WriteString(strconv.FormatUint(rapid.Uint64().Draw(t, "number"), 10) + " ") })
+	drawn.WriteString(strconv.FormatUint(Random(t).Uint64(), 10))
+	if err := os.WriteFile(os.Getenv(drawing), []byte(drawn.String()), 0o600); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -49,6 +49,19 @@ func TestEveryModuleIsLookedAfter(t *testing.T) {
 	}
 }
 
+// The gate and CI draw the same random examples for a change, in the same order of the tests.
+func TestTheGateAndCIDrawTheSame(t *testing.T) {
+	seed := regexp.MustCompile(`export RAPID_SEED=(\d+) SHUFFLE=(\d+)\n`).FindStringSubmatch(at(t, ".ci/run"))
+	if seed == nil {
+		t.Fatal(".ci/run sets no seed")
+	}
+	for name, value := range map[string]string{"RAPID_SEED": seed[1], "SHUFFLE": seed[2]} {
+		if !regexp.MustCompile(name + `: .* '` + value + `' }}\n`).MatchString(at(t, ".github/workflows/ci.yml")) {
+			t.Errorf("CI has no %s of %s", name, value)
+		}
+	}
+}
+
 // CI takes its servers out of the images that .ci/images lists, each of which has a digest or none, and no invented one.
 func TestImagesOfCI(t *testing.T) {
 	var listed []string
