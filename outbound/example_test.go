@@ -32,3 +32,26 @@ func ExampleNew() {
 	fmt.Println(time.Since(start) >= 40*time.Millisecond)
 	// Output: true
 }
+
+// A client that makes a call again if its host has not accepted it.
+func ExampleRetry() {
+	calls := 0
+	partner := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if calls++; calls == 1 {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	}))
+	defer partner.Close()
+	limiter, _ := core.Open("memory:")
+	defer limiter.Close()
+	client := &http.Client{
+		Transport: outbound.New(limiter, core.Unlimited, outbound.Options{Throttle: true, Retry: outbound.Retry{Most: 2}}),
+	}
+	response, err := client.Get(partner.URL)
+	if err != nil {
+		return
+	}
+	response.Body.Close()
+	fmt.Println(response.StatusCode, "after", calls, "calls")
+	// Output: 200 after 2 calls
+}

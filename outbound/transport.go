@@ -35,7 +35,7 @@ import (
 //
 // An answer of 429 or 503 that says when to retry, by Retry-After-Ms, Retry-After, RateLimit, or a count of OpenAI's or
 // Anthropic's API that is used up, holds the key back for all Transports in the fleet. The answer goes to the caller: a
-// Transport does not retry by itself.
+// Transport makes no call again, unless [Retry] says so.
 //
 // A redirect that an [http.Client] follows is another call: it counts for the host that it goes to.
 //
@@ -44,6 +44,7 @@ import (
 type Transport struct {
 	limiter *core.Limiter
 	options Options
+	hosts   *hosts // nil without Throttle and Retry
 }
 
 // Options say how a [Transport] works. The zero value is ready to use.
@@ -84,6 +85,27 @@ type Options struct {
 	// pass only because it is a crowd.
 	PassOverload bool
 
+	// Throttle spares a host that does not accept its calls, as chapter 21 of the book Site Reliability Engineering has it. A
+	// call fails with [ErrThrottled], and is not made, with the chance of max(0, (calls − 2 · accepted) / (calls + 1)). Both
+	// count the calls to the host in the last second, calls that were not made among them. So an overloaded host gets two calls for
+	// each that it accepts, and about one a second besides. Calls without a limit are throttled, too. Each Transport counts by
+	// itself, for each host, also if By tells accounts apart. The default is false.
+	Throttle bool
+
+	// Retry makes calls again that their hosts have not accepted. The default makes none again.
+	Retry Retry
+
+	// Rejected returns whether a host has not accepted a call, for Throttle and Retry. It gets a response or an error, and must
+	// leave the body of the response alone. An error that it returns false for says nothing about the host.
+	//
+	// The default is true for the answers 429, 502, 503 and 504, and for errors of the network, a deadline that ends during
+	// the call among them. With By, an answer of 429 is about an account, and Throttle does not count it. Rejected is not asked
+	// about calls that were not made, that their callers have canceled, or that failed since the body of the request could not be read.
+	//
+	// If clients choose the deadlines of the calls, return false for context.DeadlineExceeded: deadlines that are too short
+	// would throttle the calls of others.
+	Rejected func(*http.Response, error) bool
+
 	// Observe is called with each error of the store. The default is to ignore it. If it panics, the call panics, and
 	// holds no place after that.
 	Observe func(*http.Request, error)
@@ -92,7 +114,8 @@ type Options struct {
 const defaultHoldBack = time.Minute
 
 // New returns a Transport. It sends nothing. It panics with the reason if the limiter is
-// nil, if the limit is not valid (with LimitFor it must be the zero Limit), or if AllHosts is set without By.
+// nil, if the limit is not valid (with LimitFor it must be the zero Limit), if AllHosts is set without By, or if Retry or
+// Rejected makes no sense.
 func New(l *core.Limiter, limit core.Limit, options Options) *Transport {
 	switch {
 	case l == nil:
@@ -119,7 +142,9 @@ func New(l *core.Limiter, limit core.Limit, options Options) *Transport {
 	if options.Observe == nil {
 		options.Observe = func(*http.Request, error) {}
 	}
-	return &Transport{limiter: l, options: options}
+	t := &Transport{limiter: l, options: options}
+	t.rememberHosts()
+	return t
 }
 
 // RoundTrip implements [http.RoundTripper]. A request without a URL is an error.
@@ -127,6 +152,14 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.URL == nil {
 		return nil, notMade(r, errNoURL)
 	}
+	if t.hosts != nil {
+		return t.tries(r)
+	}
+	return t.once(r)
+}
+
+// once makes a call when its limit admits it.
+func (t *Transport) once(r *http.Request) (*http.Response, error) {
 	key, limit := t.key(r), t.options.LimitFor(r)
 	if key == "" || limit == core.Unlimited {
 		return t.options.Base.RoundTrip(r)
@@ -204,7 +237,7 @@ func notMade(r *http.Request, err error) error {
 	if r.Body != nil {
 		_ = r.Body.Close()
 	}
-	return fmt.Errorf("outbound: the call was not made: %w", err)
+	return &notMadeError{reason: err}
 }
 
 // problemOf returns the reason why calls cannot wait under a limit, or nil.

@@ -45,7 +45,7 @@ func optionRows(t *testing.T) map[string]row {
 var optionPackages = []string{"core", "guard", "keyfuncs", "lists", "policies", "outbound", "telemetry", "telemetry/offenders"}
 
 // optionTypes are the types with fields that a program sets, besides those whose names end in Options.
-var optionTypes = map[string][]string{"core": {"Ban", "Check", "Tolerance"}, "guard": {"Policy", "BanPolicy", "SettlePolicy", "QueuePolicy", "Lists"}}
+var optionTypes = map[string][]string{"core": {"Ban", "Check", "Tolerance"}, "guard": {"Policy", "BanPolicy", "SettlePolicy", "QueuePolicy", "Lists"}, "outbound": {"Retry"}}
 
 // sources returns the files of a package of the module, tests apart.
 func sources(t *testing.T, directory string) []*ast.File {
@@ -181,6 +181,9 @@ var defaults = map[string][]string{
 	"policies.Options.Every":           {"internal/poll.defaultEvery"},
 	"lists.WatchOptions.Every":         {"internal/poll.defaultEvery"},
 	"outbound.Options.LongestHoldBack": {"outbound.defaultHoldBack"},
+	"outbound.Retry.Tokens":            {"outbound.defaultTokens"},
+	"outbound.Retry.Ratio":             {"outbound.defaultRatio"},
+	"outbound.Retry.Pause":             {"outbound.defaultPause"},
 	"telemetry.Options.NearLimit":      {"telemetry.defaultNearLimit"},
 	"telemetry.Options.MostPolicies":   {"telemetry.defaultMostPolicies"},
 	"offenders.Options.Size":           {"telemetry/offenders.defaultSize"},
