@@ -2,6 +2,7 @@ package doctest
 
 import (
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -60,6 +61,65 @@ func TestTheGateAndCIDrawTheSame(t *testing.T) {
 			t.Errorf("CI has no %s of %s", name, value)
 		}
 	}
+}
+
+// doors are the modules beside the root that users import, with the modules that each may require besides the root.
+var doors = map[string][]string{
+	"caddy": {"github.com/caddyserver/caddy/v2", "go.uber.org/zap", "golang.org/x/crypto"},
+	"grpc":  {"google.golang.org/genproto/googleapis/rpc", "google.golang.org/grpc", "google.golang.org/protobuf"},
+}
+
+// A release has each module that users import, and no other.
+func TestReleaseHasEveryDoor(t *testing.T) {
+	_, listed, _ := strings.Cut(at(t, ".ci/release"), "\ndoors=(")
+	listed, _, _ = strings.Cut(listed, ")")
+	if got, want := strings.Fields(listed), slices.Sorted(maps.Keys(doors)); !slices.Equal(got, want) {
+		t.Errorf("a release has %q, want %q", got, want)
+	}
+	_, modules, _ := strings.Cut(at(t, "Makefile"), "\nMODULES = ")
+	modules, _, _ = strings.Cut(modules, "\n")
+	for module := range strings.FieldsSeq(modules) {
+		top, _, _ := strings.Cut(module, "/")
+		if _, door := doors[module]; !door && !slices.Contains([]string{"bench", "cmd", "examples", "internal", "proof"}, top) {
+			t.Errorf("users import %s, and it is not released", module)
+		}
+	}
+}
+
+// A user of one door downloads nothing for another: a door requires its own framework alone, and the root module that of none.
+func TestNoDoorDownloadsForAnother(t *testing.T) {
+	const own = "github.com/weir-go/ratelimit"
+	frameworks := []string{
+		"connectrpc.com/connect", "github.com/caddyserver/caddy/v2", "github.com/coder/websocket", "github.com/gofiber/fiber/v3", "github.com/hibiken/asynq",
+		"github.com/modelcontextprotocol/go-sdk", "github.com/riverqueue/river", "google.golang.org/grpc",
+	}
+	for door, may := range doors {
+		direct, _ := required(at(t, door+"/go.mod"))
+		if i := slices.Index(direct, own); i < 0 {
+			t.Errorf("%s does not require the root module", door)
+		} else if direct = slices.Delete(direct, i, i+1); !slices.Equal(direct, may) {
+			t.Errorf("%s requires %q, want %q", door, direct, may)
+		}
+	}
+	direct, indirect := required(at(t, "go.mod"))
+	for _, module := range append(direct, indirect...) {
+		if slices.Contains(frameworks, module) {
+			t.Errorf("the root module requires %s, which one door needs", module)
+		}
+	}
+}
+
+// required returns the modules that a go.mod requires directly and indirectly, in order.
+func required(text string) (direct, indirect []string) {
+	for _, found := range regexp.MustCompile(`(?m)^(?:require |\t)([\w./-]+) v\S+( // indirect)?$`).FindAllStringSubmatch(text, -1) {
+		if found[2] == "" {
+			direct = append(direct, found[1])
+		} else {
+			indirect = append(indirect, found[1])
+		}
+	}
+	slices.Sort(direct)
+	return direct, indirect
 }
 
 // CI takes its servers out of the images that .ci/images lists, each of which has a digest or none, and no invented one.
