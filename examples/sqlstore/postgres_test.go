@@ -7,20 +7,15 @@ import (
 	"database/sql"
 	"errors"
 	"flag"
-	"net/url"
-	"os"
-	"os/exec"
-	"os/user"
-	"path/filepath"
 	"strconv"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/core/storetest"
+	"github.com/weir-go/ratelimit/internal/postgrestest"
 )
 
 // The tests share a server, which takes seconds to start.
@@ -138,10 +133,7 @@ type server struct {
 }
 
 // url returns the URL of a schema.
-func (s server) url(schema string) string {
-	query := url.Values{"host": {s.directory}, "search_path": {schema}, "sslmode": {"disable"}}
-	return "postgres://limits@/postgres?" + query.Encode()
-}
+func (s server) url(schema string) string { return postgrestest.URL(s.directory, schema) }
 
 // part is the rows of a table whose keys begin with a prefix.
 type part struct {
@@ -176,41 +168,9 @@ func (s server) table(t *testing.T) postgres {
 // startPostgres starts a server, and stops it when the test has ended.
 func startPostgres(t *testing.T) server {
 	t.Helper()
-	initdb, ok := installed("initdb")
-	if !ok {
-		if os.Getenv("CI") == "true" {
-			t.Fatal("there is no PostgreSQL: make postgres installs it")
-		}
-		t.Skip("there is no PostgreSQL: make postgres installs it")
-	}
-	temporary := "" // the system's
-	if os.Getuid() == 0 {
-		temporary = "/tmp" // where other users may go
-	}
-	directory, err := os.MkdirTemp(temporary, "pg") //nolint:usetesting // short, for the path of a socket
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(directory) })
-	as := asOther(t, directory)
-	data := filepath.Join(directory, "data")
-	initialize := exec.CommandContext(t.Context(), initdb, "-D", data, "-U", "limits", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
-	initialize.SysProcAttr, initialize.Dir = as, directory
-	if output, err := initialize.CombinedOutput(); err != nil {
-		t.Fatalf("initdb: %v\n%s", err, output)
-	}
-	run := exec.CommandContext(context.WithoutCancel(t.Context()), filepath.Join(filepath.Dir(initdb), "postgres"), "-D", data, "-k", directory,
-		"-c", "listen_addresses=", "-c", "fsync=off", "-c", "max_connections=200")
-	run.SysProcAttr, run.Dir = as, directory
-	if err := run.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = run.Process.Signal(os.Interrupt) // which ends connections
-		_ = run.Wait()
-	})
-	s := server{directory: directory, schemas: new(atomic.Int64)}
+	s := server{directory: postgrestest.Start(t), schemas: new(atomic.Int64)}
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		var err error
 		if s.admin, err = openPostgres(t.Context(), s.url("public")); err == nil {
 			t.Cleanup(func() { _ = s.admin.Close() })
 			return s
@@ -219,35 +179,4 @@ func startPostgres(t *testing.T) server {
 			t.Fatal(err)
 		}
 	}
-}
-
-// installed returns the path of a program of PostgreSQL's, which Debian does not put on the PATH.
-func installed(program string) (path string, ok bool) {
-	if path, err := exec.LookPath(program); err == nil {
-		return path, true
-	}
-	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/" + program)
-	if len(found) == 0 {
-		return "", false
-	}
-	return found[len(found)-1], true
-}
-
-// asOther returns how to run a program as another user, to whom a directory is given, where this one is root: PostgreSQL refuses to
-// run as root.
-func asOther(t *testing.T, directory string) *syscall.SysProcAttr {
-	t.Helper()
-	if os.Getuid() != 0 {
-		return nil
-	}
-	other, err := user.Lookup("postgres")
-	if err != nil {
-		t.Skipf("PostgreSQL does not run as root: %v", err)
-	}
-	uid, _ := strconv.Atoi(other.Uid)
-	gid, _ := strconv.Atoi(other.Gid)
-	if err := os.Chown(directory, uid, gid); err != nil {
-		t.Fatal(err)
-	}
-	return &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}
 }
