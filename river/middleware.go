@@ -42,7 +42,7 @@ func Kind(_ context.Context, job *rivertype.JobRow) string { return "kind " + jo
 func Args[T river.JobArgs](of func(T) string) func(context.Context, *rivertype.JobRow) string {
 	return func(ctx context.Context, job *rivertype.JobRow) string {
 		var args T
-		if args.Kind() != job.Kind {
+		if T.Kind(args) != job.Kind {
 			return ""
 		}
 		if err := json.Unmarshal(job.EncodedArgs, &args); err != nil {
