@@ -26,32 +26,39 @@ func TestAlternativesOverSeveralServers(t *testing.T) {
 			}
 			checks := append(core.FirstOf(check("first"), check("second"), check("third")), check("all"))
 			var charged [3]atomic.Int64
+			ask := func() (passed bool) {
+				decisions, err := limiter.AllowAll(t.Context(), checks...)
+				if err != nil {
+					t.Error(err)
+					return false
+				}
+				for i := range charged {
+					if decisions[i].Allowed && !decisions[i].Waived && decisions[3].Allowed {
+						charged[i].Add(1)
+						passed = true
+					}
+				}
+				return passed
+			}
 			var group sync.WaitGroup
 			for range 8 {
 				group.Go(func() {
 					for range 10 {
-						decisions, err := limiter.AllowAll(t.Context(), checks...)
-						if err != nil {
-							t.Error(err)
-							return
-						}
-						for i := range charged {
-							if decisions[i].Allowed && !decisions[i].Waived && decisions[3].Allowed {
-								charged[i].Add(1)
-							}
-						}
+						ask()
 					}
 				})
 			}
 			group.Wait()
+			for ask() { // what a call has found taken in the crowd may have been given back since
+			}
 			total := 0
 			for i, key := range []string{"first", "second", "third"} {
 				left[key] -= int(charged[i].Load())
 				total += int(charged[i].Load())
 			}
 			left["all"] -= total
-			if charged[0].Load() != 20 || total > 55 {
-				t.Errorf("%d of the first are charged, and %d of all", charged[0].Load(), total)
+			if total != 55 {
+				t.Errorf("%d of all are charged, want 55", total)
 			}
 			for key, want := range left {
 				c := check(key)
