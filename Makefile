@@ -34,6 +34,8 @@ SERVER_PACKAGES = ./core/... ./guard/... ./nethttp/... ./gin/... ./echo/... ./ou
 	./lists ./policies ./internal/redistest
 # Packages of proof that search in one goroutine, ten times as slow under the race detector: it does not build these tests.
 SEARCHES = ./checked ./checkedgrants
+# The same of cmd/weir, which computes in one goroutine.
+COMPUTES = ./internal/demand
 # The packages of a module with random examples, without those at which make search looks by themselves.
 packages_that_draw = $$($(GO) list -f '{{.ImportPath}} {{join .TestImports " "}} {{join .XTestImports " "}} .' ./... | \
 	grep ' pgregory.net/rapid ' | cut -d ' ' -f 1 | grep -vE '/(core|redisstore|simulation)$$')
@@ -55,6 +57,7 @@ test-root:
 	$(GO) test $(VET) -race -shuffle=$(SHUFFLE) -count=1 -timeout 30m ./...
 test-modules:
 	cd proof && $(GO) test $(VET) -shuffle=$(SHUFFLE) -count=1 $(SEARCHES)
+	cd cmd/weir && $(GO) test $(VET) -shuffle=$(SHUFFLE) -count=1 $(COMPUTES)
 	$(call in_modules,$(GO) test $(VET) -race -shuffle=$(SHUFFLE) -count=1 -timeout 30m ./...)
 
 .PHONY: test-latest

@@ -13,6 +13,7 @@ import (
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/core/storetest"
 	"github.com/weir-go/ratelimit/internal/redistest"
+	"github.com/weir-go/ratelimit/internal/repeatable"
 )
 
 // TestMain runs fewer random examples than rapid does by itself, so that the
@@ -21,7 +22,11 @@ import (
 // for Redis half of the time.
 func TestMain(m *testing.M) {
 	if _, given := os.LookupEnv("RAPID_CHECKS"); !given {
-		_ = flag.Set("rapid.checks", "30") // given on the command line, it is parsed later
+		examples := "30"
+		if repeatable.Raced {
+			examples = "10"
+		}
+		_ = flag.Set("rapid.checks", examples) // given on the command line, it is parsed later
 	}
 	_ = flag.Set("test.parallel", strconv.Itoa(2*runtime.GOMAXPROCS(0)))
 	if work := os.Getenv(childWork); work != "" {
