@@ -47,7 +47,7 @@ const (
 	defaultTokens = 10
 	defaultRatio  = 0.1
 	defaultPause  = 100 * time.Millisecond
-	longestPause  = 24 * time.Hour
+	longestPause  = 24 * time.Hour // of each, as of a hold back
 )
 
 // withDefaults returns r with its defaults. It panics with the reason if r makes no sense.
@@ -159,7 +159,7 @@ func (t *Transport) pause(ctx context.Context, retries int, response *http.Respo
 	}
 	if response != nil && t.options.LongestHoldBack > 0 {
 		asked := dialect.WaitAsked(response.Header, time.Now())
-		if asked > t.options.LongestHoldBack || t.options.LongestWait != 0 && asked > max(0, t.options.LongestWait) {
+		if asked > min(t.options.LongestHoldBack, longestPause) || t.options.LongestWait != 0 && asked > max(0, t.options.LongestWait) {
 			return 0, false
 		}
 		pause += asked

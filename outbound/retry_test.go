@@ -160,6 +160,7 @@ func TestPausesBeforeRetries(t *testing.T) {
 		"an answer that is final":       {asked: "never", calls: 1},
 		"more than is held back":        {asked: "61", calls: 1},
 		"what is asked for is ignored":  {asked: "61", options: outbound.Options{LongestHoldBack: -1}, calls: 4, least: 350 * time.Millisecond, most: 1050 * time.Millisecond},
+		"centuries":                     {asked: "9999999999999", options: outbound.Options{LongestHoldBack: math.MaxInt64, Retry: outbound.Retry{Pause: 10 * time.Second}}, calls: 1},
 		"more than the call waits":      {asked: "3", options: outbound.Options{LongestWait: 2 * time.Second}, calls: 1},
 		"a call that does not wait":     {asked: "1", options: outbound.Options{LongestWait: -1}, calls: 1},
 		"the deadline comes before":     {asked: "5", timeout: 4 * time.Second, calls: 1},
