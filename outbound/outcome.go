@@ -25,7 +25,7 @@ func (t *Transport) outcomeOf(r *http.Request, response *http.Response, body *se
 		return unknown
 	}
 	if err != nil {
-		if _, unmade := errors.AsType[*notMadeError](err); unmade || body.broke() || errors.Is(r.Context().Err(), context.Canceled) {
+		if _, unmade := errors.AsType[*notMadeError](err); unmade || body.isMissing() || errors.Is(r.Context().Err(), context.Canceled) {
 			return unknown
 		}
 		response = nil // net/http drops it, too
@@ -73,11 +73,11 @@ func (e *notMadeError) Error() string {
 
 func (e *notMadeError) Unwrap() error { return e.reason }
 
-// sentBody is the body of a request, and tells whether reading it has failed. A nil sentBody is none.
+// sentBody is the body of a request, and tells whether the call waits for it in vain. A nil sentBody is none.
 type sentBody struct {
 	io.ReadCloser
 
-	failed atomic.Bool
+	wanting atomic.Bool // it is being read, or reading it has failed
 }
 
 // watched returns a request with a body that is watched while it is sent.
@@ -93,12 +93,14 @@ func watched(r *http.Request) (*http.Request, *sentBody) {
 
 // Read reads the body.
 func (b *sentBody) Read(p []byte) (n int, err error) {
+	b.wanting.Store(true)
 	n, err = b.ReadCloser.Read(p)
-	if err != nil && !errors.Is(err, io.EOF) {
-		b.failed.Store(true)
+	if err == nil || errors.Is(err, io.EOF) {
+		b.wanting.Store(false)
 	}
 	return n, err
 }
 
-// broke returns whether reading the body has failed, which the client of a proxy could cause.
-func (b *sentBody) broke() bool { return b != nil && b.failed.Load() }
+// isMissing returns whether the host has not got the body so far, because its sender breaks off or is slow. A client of a
+// proxy could do that on purpose.
+func (b *sentBody) isMissing() bool { return b != nil && b.wanting.Load() }

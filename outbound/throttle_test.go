@@ -177,6 +177,26 @@ func TestWhatCountsForTheThrottle(t *testing.T) {
 		"a body that breaks": {base: failed(errNetwork), change: func(r *http.Request) {
 			r.Body = io.NopCloser(iotest.ErrReader(errNetwork))
 		}},
+		"a body that comes too slowly": {base: answers(func(r *http.Request) (*http.Response, error) {
+			go func() { _, _ = io.Copy(io.Discard, r.Body) }()
+			<-r.Context().Done()
+			_ = r.Body.Close()
+			return nil, r.Context().Err()
+		}), change: func(r *http.Request) {
+			ctx, cancel := context.WithTimeout(r.Context(), time.Millisecond)
+			context.AfterFunc(ctx, cancel)
+			*r = *r.WithContext(ctx)
+			r.Body, _ = io.Pipe()
+		}},
+		"a host that hangs": {base: answers(func(r *http.Request) (*http.Response, error) {
+			_, _ = io.Copy(io.Discard, r.Body)
+			<-r.Context().Done()
+			return nil, r.Context().Err()
+		}), change: func(r *http.Request) {
+			ctx, cancel := context.WithTimeout(r.Context(), time.Millisecond)
+			context.AfterFunc(ctx, cancel)
+			*r = *r.WithContext(ctx)
+		}, want: true},
 		"a caller that has gone": {base: answers(func(r *http.Request) (*http.Response, error) {
 			<-r.Context().Done()
 			return nil, errNetwork

@@ -100,10 +100,10 @@ type Options struct {
 	//
 	// The default is true for the answers 429, 502, 503 and 504, and for errors of the network, a deadline that ends during
 	// the call among them. With By, an answer of 429 is about an account, and Throttle does not count it. Rejected is not asked
-	// about calls that were not made, that their callers have canceled, or that failed since the body of the request could not be read.
+	// about calls that were not made, that their callers have canceled, or that failed while the body of the request broke off or was awaited.
 	//
 	// If clients choose the deadlines of the calls, return false for context.DeadlineExceeded: deadlines that are too short
-	// would throttle the calls of others.
+	// would throttle the calls of others. So would answers of 429 to one user among many, without By.
 	Rejected func(*http.Response, error) bool
 
 	// Observe is called with each error of the store. The default is to ignore it. If it panics, the call panics, and
