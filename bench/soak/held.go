@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -142,24 +143,19 @@ func (h *held) add(one redis.SlowLog) {
 	}
 }
 
-// scriptNames returns the names of the scripts by their hashes. They stand in files as they are sent.
+// scriptNames returns the names of the scripts by their hashes, which stand in a file.
 func scriptNames() (map[string]string, error) {
 	names := make(map[string]string)
 	for _, root := range []string{"../core", "../../core"} { // seen from the module, or from this directory
-		files := os.DirFS(root)
-		for _, pattern := range []string{"testdata/*.lua", "lua/*/*.lua", "lua/order.lua"} {
-			found, err := fs.Glob(files, "internal/script/"+pattern)
-			if err != nil {
-				return nil, fmt.Errorf("soak: %w", err)
-			}
-			for _, name := range found {
-				text, err := fs.ReadFile(files, name)
-				if err != nil {
-					return nil, fmt.Errorf("soak: %w", err)
-				}
-				name = strings.TrimPrefix(strings.TrimPrefix(name, "internal/script/"), "testdata/")
-				names[redis.NewScript(string(text)).Hash()] = name
-			}
+		text, err := fs.ReadFile(os.DirFS(root), "internal/script/testdata/hashes.txt")
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		} else if err != nil {
+			return nil, fmt.Errorf("soak: %w", err)
+		}
+		for line := range strings.Lines(string(text)) {
+			hash, name, _ := strings.Cut(strings.TrimSpace(line), " ")
+			names[hash] = name
 		}
 	}
 	return names, nil

@@ -22,7 +22,7 @@ func Toy(capacity int, drain Rate) Quota { return quota(exact.Toy, capacity, dra
 // store, and no other file knows it.
 func TestAnAlgorithmTakesFivePlaces(t *testing.T) {
 	o := overlay{"core/internal/exact/toy.go": toyArithmetic}
-	for _, script := range []string{"", "check/", "settle/"} {
+	for _, script := range []string{"modules/", "check/", "settle/"} {
 		leaky := read(t, "core/internal/script/lua/"+script+"leaky.lua")
 		o["core/internal/script/lua/"+script+"toy.lua"] = strings.ReplaceAll(leaky, "last_leak", "last_play")
 	}
@@ -35,7 +35,7 @@ func TestAnAlgorithmTakesFivePlaces(t *testing.T) {
 
 	want := []string{
 		"core/algorithms.go", "core/internal/exact/algorithm.go", "core/internal/exact/toy.go", "core/internal/script/lua/check/toy.lua",
-		"core/internal/script/lua/settle/toy.lua", "core/internal/script/lua/toy.lua", "core/storetest/algorithms.go",
+		"core/internal/script/lua/modules/toy.lua", "core/internal/script/lua/settle/toy.lua", "core/storetest/algorithms.go",
 	}
 	if !slices.Equal(o.touched(), want) {
 		t.Errorf("the toy takes %q, want %q", o.touched(), want)

@@ -57,7 +57,7 @@ func BenchmarkHeld(b *testing.B) {
 					})
 				})
 			}
-			if kind.does.Own(exact.Leaky) {
+			if kind.does.Own() {
 				continue
 			}
 			b.Run(fmt.Sprintf("%s/all/%d", kind.name, keys), func(b *testing.B) {
@@ -74,7 +74,7 @@ func measure(b *testing.B, client *redis.Client, does script.Task, of exact.Algo
 	b.Helper()
 	r := newStore(client, func(c *Config) { c.Prefix = redistest.Prefix(b) })
 	defer func() { _ = r.Close() }()
-	if !does.Own(of) {
+	if !does.Own() {
 		of = script.Mixed
 	}
 	took := make([]time.Duration, b.N)
@@ -136,7 +136,7 @@ func checksOf(of []exact.Algorithm, keys, round int, set func(*call.Check)) []ca
 }
 
 // groupsOf returns requests of so many checks each, or for a task that settles the settlements of such, which are charged before.
-func groupsOf(b *testing.B, r *Store, does script.Task, checks []call.Check, each int) (groups []*requestGroup) {
+func groupsOf(b testing.TB, r *Store, does script.Task, checks []call.Check, each int) (groups []*requestGroup) {
 	b.Helper()
 	for some := range slices.Chunk(checks, each) {
 		asked, q := callOf(some...), new(script.Request)
@@ -148,7 +148,7 @@ func groupsOf(b *testing.B, r *Store, does script.Task, checks []call.Check, eac
 		} else {
 			q.SetChecks(asked.Groups, 1, true, r.only.clock, r.Name)
 		}
-		if q.Plain && !does.Own(exact.Leaky) {
+		if q.Plain && !does.Own() {
 			q.Explain()
 		}
 		groups = append(groups, &requestGroup{Request: q, Len: 1})

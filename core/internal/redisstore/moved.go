@@ -169,7 +169,7 @@ func (r *Store) open(ctx context.Context, checks []*call.Check) error {
 		at := c.Charged.At
 		var open exact.Reservations
 		open.Open(c.Reservation(at))
-		const grace = 2_000_000 // microseconds, as in time.lua
+		const grace = 2_000_000 // microseconds, as in clock.lua
 		expires := open.Until() + grace
 		member := script.Member(c.Holder, c.Charged, c.Cost, c.Spec)
 		if err := r.Bound(context.WithoutCancel(ctx), func(ctx context.Context) error {

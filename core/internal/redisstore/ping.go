@@ -91,7 +91,6 @@ func hasFailed(command redis.Cmder) bool { return command.Err() != nil }
 func (r *Store) known() []*script.Script {
 	r.script(script.Decide, script.Mixed)
 	for a := range exact.All() {
-		r.script(script.Decide, a)
 		if script.Checks(a) {
 			r.script(script.Check, a)
 		}
@@ -99,7 +98,7 @@ func (r *Store) known() []*script.Script {
 	var known []*script.Script
 	for does := range r.scripts {
 		for of := range r.scripts[does] {
-			if s := r.scripts[does][of].Load(); s != nil && !slices.Contains(known, s) { // some algorithms share theirs
+			if s := r.scripts[does][of].Load(); s != nil {
 				known = append(known, s)
 			}
 		}
@@ -133,7 +132,7 @@ type probe struct {
 }
 
 func (r *Store) probe() probe {
-	p := probe{r.script(script.Decide, exact.Leaky), []any{1, r.Prefix + ":{ping}:leaky:1:1/s", "ask leaky 1 1 1", 0}}
+	p := probe{r.script(script.Decide, script.Mixed), []any{1, r.Prefix + ":{ping}:leaky:1:1/s", "ask leaky 1 1 1", 0}}
 	if r.Clock != nil {
 		p.words = append(p.words, r.Clock())
 	}

@@ -47,12 +47,11 @@ const (
 	places  reach = iota // to give back places
 	plain                // to decide checks, or to carry out settlements, of an algorithm with states as their limits leave them
 	booked               // to decide such checks, also those that reserve
-	one                  // to decide calls about an algorithm that has a script for these
 	general              // all algorithms, and reservations for a time if a request of the batch has any
 )
 
-// reachOf returns the reach that a request of a task needs.
-func reachOf(does script.Task, q *script.Request) reach {
+// reachOf returns the reach that a request needs.
+func reachOf(q *script.Request) reach {
 	switch {
 	case q.Books:
 		return booked
@@ -62,8 +61,6 @@ func reachOf(does script.Task, q *script.Request) reach {
 		return general
 	case q.Releases:
 		return places
-	case does == script.Decide && q.Of == exact.Concurrent: // see script.Task.Own
-		return one
 	}
 	return general
 }
@@ -96,7 +93,6 @@ func newRun(does script.Task, of exact.Algorithm, within reach) run {
 		does = script.Book
 	case general:
 		of = script.Mixed
-	case one:
 	}
 	return run{within: within, does: does, of: of}
 }
@@ -107,9 +103,9 @@ func runOf(does script.Task, groups []*requestGroup) (all run, ok bool) {
 	if first.Plain && !first.Books && len(groups) == 1 {
 		return run{within: plain, does: plainTask[does], of: first.Of, groups: groups}, true
 	}
-	within := reachOf(does, first)
+	within := reachOf(first)
 	for _, g := range groups[1:] {
-		if q := g.Request; reachOf(does, q) != within || (within == plain || within == booked || within == one) && q.Of != first.Of {
+		if q := g.Request; reachOf(q) != within || (within == plain || within == booked) && q.Of != first.Of {
 			return run{}, false
 		}
 	}
@@ -127,7 +123,7 @@ func runOf(does script.Task, groups []*requestGroup) (all run, ok bool) {
 // Requests about the same key have the same script, and join its last run, so they keep their order: in a run, and in a pipeline
 // to a server that lacks some of the scripts.
 func runsOf(does script.Task, groups []*requestGroup, packs bool) (runs []run) {
-	reaches := reachesOf(does, groups)
+	reaches := reachesOf(groups)
 	for i, g := range groups {
 		if q := g.Request; q.Plain && reaches[i] > booked { // it shares a key with a request that is not
 			q.Explain()
@@ -161,10 +157,10 @@ func lastRun(runs []run, other run) int {
 }
 
 // reachesOf returns the reaches of the scripts for requests: those of requests that share a key are the same.
-func reachesOf(does script.Task, groups []*requestGroup) []reach {
+func reachesOf(groups []*requestGroup) []reach {
 	reaches := make([]reach, len(groups))
 	for i, g := range groups {
-		reaches[i] = reachOf(does, g.Request)
+		reaches[i] = reachOf(g.Request)
 	}
 	if slices.Min(reaches) == slices.Max(reaches) { // requests of different algorithms share no key
 		return reaches

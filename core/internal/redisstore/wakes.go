@@ -26,7 +26,7 @@ const (
 	pauseOfWakes, longPauseOfWakes = 500 * time.Millisecond, 30 * time.Second
 )
 
-// Wakes wakes the waiters of a process when places are kept for them: see hand_over in concurrent.lua. It subscribes to a
+// Wakes wakes the waiters of a process when places are kept for them: see hand_over in waiters.lua. It subscribes to a
 // channel of its own while there are waiters. Many goroutines may use it at once.
 type Wakes struct {
 	store   *Store

@@ -211,7 +211,7 @@ func (r *Request) involve(s *exact.Spec) {
 // wordsOfCheck is how many of a request's arguments a check has.
 const wordsOfCheck = 3
 
-// appendCheck appends the words of a check for limit.lua and cost.lua, and its holder, or nil if it takes no places.
+// appendCheck appends the words of a check for limit.lua and calls.lua, and its holder, or nil if it takes no places.
 func (r *Request) appendCheck(c *call.Check, more bool, among exact.Among, clock func() int64) {
 	limit, name := any(nil), any(nil)
 	switch c.Spec.Algorithm.Kind() {

@@ -7,7 +7,7 @@ import (
 	"github.com/weir-go/ratelimit/core/internal/call"
 )
 
-// Rows puts the limits and the costs of checks into the words of a script call, as cost.lua reads them:
+// Rows puts the limits and the costs of checks into the words of a script call, as calls.lua reads them:
 // once for each row of checks that share their limit, their cost and how often they are asked, and once for
 // requests in a row of several checks that share these. Holders stand behind the words of their row.
 type Rows struct {

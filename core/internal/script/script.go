@@ -3,16 +3,17 @@
 //
 // The scripts for checks that come alone under an algorithm are whole files: those in lua/check, and in lua/reserve where a
 // check reserves. The script for settlements of one charge each is a file in lua/settle. All other calls and settlements have
-// one script for each task, for all algorithms.
-// It is assembled from the files in lua, and stands in testdata as it is sent. All scripts have the arithmetic of package
-// exact.
+// one script for each task, for all algorithms: a file in lua, which requires modules, as Lua programs do. A module is a whole
+// file in lua/modules: one for each algorithm, and some that these share. All scripts have the arithmetic of package exact.
 package script
 
 import (
 	"crypto/sha1"
 	"embed"
 	"encoding/hex"
+	"fmt"
 	"io/fs"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -20,7 +21,7 @@ import (
 	"github.com/weir-go/ratelimit/core/internal/exact"
 )
 
-//go:embed lua/*.lua lua/check/*.lua lua/reserve/*.lua lua/settle/*.lua
+//go:embed lua/*.lua lua/*/*.lua
 var lua embed.FS
 
 // Script is the Lua of a task, for one algorithm or for all.
@@ -52,25 +53,29 @@ const (
 // Settles reports whether a task is about corrections, and not about calls.
 func (t Task) Settles() bool { return t == Settle || t == Adjust || t == Close || t == Release }
 
-// Own reports whether an algorithm has a script of its own for a task: plain requests have one, and so have calls that take
-// places. One script for all algorithms does all else. It makes the functions of those algorithms only that it is asked
-// about, so a script for fewer algorithms would hardly be faster.
-func (t Task) Own(of exact.Algorithm) bool {
-	return t == Check || t == Book || t == Adjust || t == Decide && of == exact.Concurrent
+// Own reports whether each algorithm has a script of its own for a task: plain requests have one. One script for all algorithms
+// does all else.
+func (t Task) Own() bool { return t == Check || t == Book || t == Adjust }
+
+// directory has the name of a task's file, or of the directory of its files.
+var directory = [Tasks]string{"decide", "check", "reserve", "settle", "settle", "reserve", "close", "release", "order"}
+
+// fileNameOf returns the name of the file of a script.
+func fileNameOf(does Task, of exact.Algorithm) string {
+	if does.Own() {
+		return directory[does] + "/" + moduleFile(of.String())
+	}
+	return directory[does]
 }
 
-func (t Task) file() string {
-	return [Tasks]string{"decide", "check", "reserve", "settle", "settle", "reserve", "close", "release", "order"}[t]
-}
-
-// assembled are the scripts that this process has asked for. Values never become part of one, so that all stores of
+// made are the scripts that this process has asked for. Values never become part of one, so that all stores of
 // a process share them, and there are few.
-var assembled sync.Map // of Scripts, by the arguments of New
+var made sync.Map // of Scripts, by the arguments of New
 
 // New returns the script of a task for an algorithm, or for all of them if that is Mixed. With an injected clock, which
 // is for tests, the last argument of a call is the time. It may be called concurrently.
 func New(does Task, of exact.Algorithm, injectedClock bool) *Script {
-	if !does.Own(of) {
+	if !does.Own() {
 		of = Mixed
 	}
 	type told struct {
@@ -79,193 +84,104 @@ func New(does Task, of exact.Algorithm, injectedClock bool) *Script {
 		injectedClock bool
 	}
 	key := told{does, of, injectedClock}
-	if s, ok := assembled.Load(key); ok {
+	if s, ok := made.Load(key); ok {
 		return s.(*Script) //nolint:forcetypeassert // the map holds nothing else
 	}
-	s, _ := assembled.LoadOrStore(key, assemble(does, of, injectedClock))
+	s, _ := made.LoadOrStore(key, newScript(does, of, injectedClock))
 	return s.(*Script) //nolint:forcetypeassert // the map holds nothing else
 }
 
-// assemble puts a script together, unless it is a whole file.
-func assemble(does Task, of exact.Algorithm, injectedClock bool) *Script {
-	var source string
-	switch does {
-	case Check, Book, Adjust:
-		source = whole(does.file()+"/"+fileOf(of), injectedClock)
-	case Order:
-		source = whole(does.file(), injectedClock)
-	default:
-		source = pieced(does, of, injectedClock)
+// newScript reads a script: a whole file, or one with the modules that it requires.
+func newScript(does Task, of exact.Algorithm, injectedClock bool) *Script {
+	file := fileNameOf(does, of)
+	source := luaFile(file)
+	if modules := required(source); len(modules) > 0 {
+		source = withModules(file, modules, injectedClock)
+	} else if injectedClock {
+		source = injected(source)
 	}
 	sum := sha1.Sum([]byte(source)) // SHA-1 is how Redis names scripts
 	return &Script{Source: source, Hash: hex.EncodeToString(sum[:])}
 }
 
-// whole returns the script in a file.
-func whole(file string, injectedClock bool) string {
-	source := luaFile(file)
-	if !injectedClock {
-		return source
-	}
-	const reads = "local clock = call('TIME')\n"
-	before, after, _ := strings.Cut(source, reads)
-	_, after, _ = strings.Cut(after, "local grace = 2000\n")
-	return before + luaFile("clock") + after
-}
+// The lines by which scripts read the clock, and those by which they are told the time in tests: it is the last argument. Keys
+// expire in real time meanwhile, so they are kept for an hour longer.
+const (
+	readsClock = "local clock = call('TIME')\nlocal now = clock[1] * 1000000 + clock[2]\nlocal grace = 2000\n"
+	toldTime   = "local now = tonumber(ARGV[#ARGV])\nlocal grace = 3602000 + call('TIME')[1] * 1000 - now / 1000\n"
+)
 
-// pieced returns a script that is put together from pieces.
-func pieced(does Task, of exact.Algorithm, injectedClock bool) string {
-	clock := "time"
-	if injectedClock {
-		clock = "clock"
-	}
-	a := assembly{of: []exact.Algorithm{of}, does: does}
-	if of == Mixed {
-		a.of = slices.Collect(exact.All())
-	}
-	if does == Release {
-		a.of = []exact.Algorithm{exact.Concurrent}
-	} else {
-		a.include("prelude")
-		a.include(clock)
-		a.include("uses")
-		a.include("functions")
-	}
-	a.include(does.file())
-	return a.String()
-}
+// injected returns a text that is told the time in place of reading the clock.
+func injected(source string) string { return strings.Replace(source, readsClock, toldTime, 1) }
 
-// assembly is a script for some algorithms that is being put together.
-type assembly struct {
-	strings.Builder
+// requires are the names of modules in a text. A limit requires the module of its algorithm, and that names the one for its
+// corrections.
+var requires = regexp.MustCompile(`\b(?:require\((?:'([a-z_-]+)'|algorithm)\)|corrections = '([a-z_]+)')`)
 
-	of   []exact.Algorithm
-	does Task
-}
-
-// include appends a file, and the files that it includes. Some names stand for parts of the algorithms' files: see
-// prelude.lua.
-func (a *assembly) include(name string) {
-	switch name {
-	case "functions", "holder", "hold", "strike":
-		for _, algorithm := range a.of {
-			a.append(section(algorithm, name))
+// required returns the names of the modules that a text requires, and of the modules that these require.
+func required(source string) (names []string) {
+	add := func(name string) {
+		if !slices.Contains(names, name) {
+			names = append(names, name)
 		}
-	case "observe", "store", "renumber", "adjust", "past":
-		a.branch(name)
-	case "meter":
-		if slices.ContainsFunc(a.of, func(a exact.Algorithm) bool { return !a.Windowed() }) {
-			a.append(partOf(luaFile(name), "observe"))
+	}
+	for next := 0; ; next++ {
+		for _, found := range requires.FindAllStringSubmatch(source, -1) {
+			if name := found[1] + found[2]; name != "" {
+				add(name)
+				continue
+			}
+			for of := range exact.All() {
+				add(of.String())
+			}
 		}
-	case "noting", "note", "closing":
-		if !slices.ContainsFunc(a.of, exact.Algorithm.Noted) {
-			return
+		if next == len(names) {
+			return names
 		}
-		if name != "note" {
-			a.append(partOf(luaFile("notes"), "functions"))
-		}
-		a.append(partOf(luaFile("notes"), name))
-	case "open", "returned":
-		if a.does == Reserve {
-			a.append(partOf(luaFile(Reserve.file()), name))
-		}
-	case Decide.file():
-		if a.does == Decide { // else the task has told it
-			a.append(luaFile("asked"))
-		}
-		a.append(luaFile(name))
-	case Settle.file():
-		text, reply, _ := strings.Cut(luaFile(name), "--- reply\n")
-		a.append(text)
-		if a.does == Settle {
-			a.append(reply)
-		}
-	case "give_back":
-		own := assembly{of: a.of, does: a.does}
-		if a.does == Reserve { // what else is reserved for a time has not been by these scripts
-			own.of = slices.DeleteFunc(slices.Clone(a.of), func(a exact.Algorithm) bool { return a.Unreserved() != "" && !Books(a) })
-		}
-		own.append(luaFile(name))
-		_, _ = a.WriteString(own.String())
-	case Reserve.file():
-		text, _, _ := strings.Cut(luaFile(name), "\n--- open")
-		a.append(text + "\n")
-	default:
-		a.append(luaFile(name))
+		source = module(names[next])
 	}
 }
 
-// branch appends a part of each algorithm's file, for the limits of that algorithm. Algorithms with the same part share
-// one. If all have the same, the script need not ask which one a limit has.
-func (a *assembly) branch(name string) {
-	var texts []string
-	asked := make(map[string][]string) // by the text
-	for _, algorithm := range a.of {
-		text := section(algorithm, name)
-		if asked[text] == nil {
-			texts = append(texts, text)
+// withModules returns a script with the modules that it requires in front of it. Each text is as it stands in its file. Redis
+// has no require of its own. A module is run when it is first required: a script makes its functions anew in each run, which takes
+// long, and makes none for algorithms that no check is under.
+func withModules(file string, names []string, injects bool) string {
+	var b strings.Builder
+	b.WriteString("-- " + file + `.lua with the modules that it requires.
+local modules, run = {}, nil
+local function require(name)
+  local module = modules[name] or run(name)
+  modules[name] = module
+  return module
+end
+
+function run(name)
+`)
+	branch := "if"
+	for _, name := range names {
+		text := module(name)
+		if injects {
+			text = injected(text)
 		}
-		asked[text] = append(asked[text], "limit.algorithm == '"+algorithm.String()+"'")
+		fmt.Fprintf(&b, "%s name == '%s' then\n%s", branch, name, text)
+		branch = "elseif"
 	}
-	if len(texts) == 1 {
-		a.append("do\n" + texts[0] + "end\n")
-		return
-	}
-	branch := "if "
-	for _, text := range texts {
-		a.append(branch + strings.Join(asked[text], " or ") + " then\n" + text)
-		branch = "elseif "
-	}
-	a.append("end\n")
+	b.WriteString("end\n") // of the branches
+	b.WriteString("end\n\n" + luaFile(file))
+	return b.String()
 }
 
-// append appends text, with the files that its lines include.
-func (a *assembly) append(text string) {
-	for line := range strings.Lines(text) {
-		if name, ok := partName(line); ok {
-			a.include(name)
-		} else {
-			_, _ = a.WriteString(line)
-		}
-	}
-}
+// module returns the text of a module.
+func module(name string) string { return luaFile("modules/" + moduleFile(name)) }
 
-// partName returns the name that follows three dashes in a line.
-func partName(line string) (name string, ok bool) {
-	return strings.CutPrefix(strings.TrimSpace(line), "--- ")
-}
-
-// section returns a part of an algorithm's file. Sections that a meter's file lacks are those of all meters.
-func section(a exact.Algorithm, name string) string {
-	text := partOf(luaFile(fileOf(a)), name)
-	if text == "" && !a.Windowed() && name != "functions" {
-		return partOf(luaFile("meter"), name)
-	}
-	return text
-}
-
-// partOf returns the text below a name in a file, up to the next one.
-func partOf(file, name string) string {
-	var text strings.Builder
-	within := false
-	for line := range strings.Lines(file) {
-		if found, ok := partName(line); ok {
-			within = found == name
-		} else if within {
-			text.WriteString(line)
-		}
-	}
-	return text.String()
-}
-
-// isThere reports whether an algorithm has a script of its own for a task, as a whole file.
+// isThere reports whether an algorithm has a script of its own for a task.
 func isThere(does Task, of exact.Algorithm) bool {
-	_, err := fs.Stat(lua, "lua/"+does.file()+"/"+fileOf(of)+".lua")
+	_, err := fs.Stat(lua, "lua/"+fileNameOf(does, of)+".lua")
 	return err == nil
 }
 
-// fileOf returns the name of an algorithm's files.
-func fileOf(a exact.Algorithm) string { return strings.ReplaceAll(a.String(), "-", "_") }
+// moduleFile returns the name of a module's file. Where the name of an algorithm has a dash, that has an underscore.
+func moduleFile(name string) string { return strings.ReplaceAll(name, "-", "_") }
 
 func luaFile(name string) string {
 	text, err := lua.ReadFile("lua/" + name + ".lua")

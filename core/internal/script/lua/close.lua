@@ -8,31 +8,31 @@
 --
 -- Returns what settle.lua does, with a 2 for each of them that had been given back.
 
---- ending
---- give_back
-
-local closed = tonumber(ARGV[1])
+local corrections, reservations = require('corrections'), require('reservations')
+local closed, each = tonumber(ARGV[1]), corrections.words_of_correction
 local keys, words, late = {}, {}, {}
 for i = 1, #KEYS - closed do
   keys[i] = KEYS[i]
 end
-for i = 1, #keys * 5 do
+for i = 1, #keys * each do
   words[i] = ARGV[1 + i]
 end
+
 for i = 0, closed - 1 do
   local argument = 2 + #words + 3 * i
   local place, open = tonumber(ARGV[argument]), KEYS[#keys + 1 + i]
-  local ended = due(open)
+  local ended = reservations.due(open)
   if ended ~= 0 then
-    give_back(keys[place], open, ended)
+    reservations.give_back(keys[place], open, ended)
   end
-  if call('ZREM', open, ARGV[argument + 1]) == 0 then
+  if redis.call('ZREM', open, ARGV[argument + 1]) == 0 then
     late[place] = true
-    local first = (place - 1) * 5
+    local first = (place - 1) * each
     words[first + 2], words[first + 3], words[first + 4] = ARGV[argument + 2], '0', '0'
   end
 end
-local results = correct(keys, words)
+
+local results = corrections.carry_out(keys, words)
 if next(late) then
   local place = 0
   local line, rest = string.match(results, '^([^\n]*)(.*)$')

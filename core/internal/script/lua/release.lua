@@ -9,7 +9,7 @@
 
 local call, try, KEYS, ARGV = redis.call, redis.pcall, KEYS, ARGV
 local results, refusal, first = {}, nil, 1
-local waited -- the keys for whose places somebody waits, if any
+local waited = {} -- the keys for whose places somebody waits
 
 while first <= #KEYS do
   local key, last = KEYS[first], first
@@ -30,7 +30,6 @@ while first <= #KEYS do
   elseif gone > 0 then
     local foremost = call('ZRANGE', key, '0', '0')[1]
     if foremost and string.find(foremost, '^%d') then -- a waiter: its name begins with its first instant
-      waited = waited or {}
       waited[#waited + 1] = key
     end
   end
@@ -40,15 +39,8 @@ while first <= #KEYS do
   first = last + 1
 end
 
-if waited then -- the functions are made in here: without a waiter they would be more than half of the time
-  --- prelude
-  local clock = call('TIME')
-  local now = tonumber(ARGV[#KEYS + 1]) or clock[1] * 1000000 + clock[2]
-  local uses_places = true
-  --- functions
-  for _, key in ipairs(waited) do
-    hand_over(key, in_use(key), largest)
-  end
+for _, key in ipairs(waited) do
+  require('waiters').given_back(key)
 end
 if refusal then
   results[#results] = results[#results] .. '\n' .. refusal

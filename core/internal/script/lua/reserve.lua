@@ -1,9 +1,9 @@
 -- Decides calls some of whose checks reserve for a time: what such a check is charged is given back at its
 -- end, unless it is settled before.
 --
--- KEYS  as decide.lua has them; then for each check that reserves the key of its open reservations. That is a sorted set: the score of a member is its end, and
---       the member says who has reserved, when it was charged, what was used then, its number or 0, what was charged, and its
---       limit as settle.lua has it.
+-- KEYS  as decide.lua has them; then for each check that reserves the key of its open reservations. That is a sorted set: the
+--       score of a member is its end, and the member says who has reserved, when it was charged, what was used then, its
+--       number or 0, what was charged, and its limit as settle.lua has it.
 -- ARGV  how many checks reserve, and how many words of decide.lua follow; those words; then who reserves,
 --       for each of these checks. Those in a row which share their limit, and for how many microseconds they
 --       reserve, have in front of them the place of the first one, their number, these microseconds, and
@@ -11,23 +11,23 @@
 --
 -- Returns what decide.lua does. A "-" says that reservations had ended which nobody has settled.
 
-local asked, argument = #KEYS - ARGV[1], 3
+local call, format, match = redis.call, string.format, string.match
+local clock, state, reservations = require('clock'), require('state'), require('reservations')
+local now, checks = clock.now, #KEYS - ARGV[1]
 local terms, names, opens = {}, {}, {} -- of the checks that reserve, by their places
 local lives = {} -- how many milliseconds a set of open reservations lives, at least, or less than 0
 local reclaimed = {} -- the places of those where reservations had ended
 
---- ending
-
 -- read_row reads what checks in a row share that reserve. It returns the place of the first one and their number
 -- besides.
 local function read_row(text)
-  local place, number, lasts, limit = string.match(text, '^(%d+) (%d+) (%d+) (.+)$')
+  local place, number, lasts, limit = match(text, '^(%d+) (%d+) (%d+) (.+)$')
   local ends = now + lasts
-  local expires = math.max(now + recovery(limit), ends)
-  return { limit = limit, ends = format('%d', ends), expires = expires - expires % 1000000 }, tonumber(place), tonumber(number)
+  local expires = math.max(now + reservations.recovery(limit), ends)
+  return { limit = limit, ends = format('%d', ends), expires = expires }, tonumber(place), tonumber(number)
 end
 
--- reserve notes what a check was charged, what is used after that, and its number.
+-- reserve notes what the check at a place was charged, what is used after that, and its number.
 local function reserve(place, units, after, order)
   local row, open = terms[place], opens[place]
   if after ~= row.after or units ~= row.units or order > 0 then -- most keys have recovered, and get the same
@@ -35,17 +35,26 @@ local function reserve(place, units, after, order)
     row.charged = format(' %d %d %d %d %s', now, after, order, units, row.limit)
   end
   call('ZADD', open, row.ends, names[place] .. row.charged)
-  local left = (row.expires - now) / 1000
+  local left = (row.expires - row.expires % 1000000 - now) / 1000
   if lives[open] < left then
-    row.expiry = row.expiry or format('%d', row.expires / 1000 + grace)
-    call('PEXPIREAT', open, row.expiry)
+    state.expire(open, row.expires)
     lives[open] = left
   end
 end
 
+-- charged is told whether the check at a place was charged.
+local function charged(place, found, was, units, order)
+  if was and terms[place] then
+    reserve(place, units, found.used + units, order)
+  end
+  if reclaimed[place] and not found.mark then
+    found.mark = '-'
+  end
+end
+
 local row, place, behind = nil, 0, 0
-local word = argument + ARGV[2]
-for key = asked + 1, #KEYS do
+local word = 3 + ARGV[2]
+for key = checks + 1, #KEYS do
   if behind == 0 then
     row, place, behind = read_row(ARGV[word])
     word = word + 1
@@ -53,26 +62,13 @@ for key = asked + 1, #KEYS do
   local open = KEYS[key]
   terms[place], names[place], opens[place] = row, ARGV[word], open
   local left = call('PTTL', open)
-  local ended = left ~= -2 and due(open) or 0
+  local ended = left ~= -2 and reservations.due(open) or 0
   if ended ~= 0 then
-    if not give_back then -- its functions are many
-      --- give_back
-    end
-    reclaimed[place] = give_back(KEYS[place], open, ended)
+    reclaimed[place] = reservations.give_back(KEYS[place], open, ended)
     left = call('PTTL', open)
   end
   lives[open] = left
   place, behind, word = place + 1, behind - 1, word + 1
 end
 
---- decide
-
---- open
-if terms[i] and times > 0 then
-  reserve(i, charge, used + charge, order)
-end
-
---- returned
-if reclaimed[i] and mark == '' then
-  mark = '-'
-end
+return require('calls')(checks, 3, charged)

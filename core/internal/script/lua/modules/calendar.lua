@@ -1,0 +1,128 @@
+-- A calendar window is a hash: how many events it has admitted, when it began and when it ends. The caller knows the calendar, and
+-- sends when the windows around its own clock begin. The server's clock chooses one of them. If none suits, the caller is told
+-- the server's time, and asks again. See internal/exact/calendar.go for the window that a state has with it.
+
+local call, try, format, tonumber, match = redis.call, redis.pcall, string.format, tonumber, string.match
+local now, state = require('clock').now, require('state')
+local largest = 9007199254740991
+
+-- lingering returns until when events of a window may count: a little longer than until its end, if it ends later by some
+-- reckoning.
+local function lingering(start, finish)
+  local length = finish - start
+  return finish + math.min(10800000000, (length - length % 8) / 8)
+end
+
+-- ending returns until when events count of a window that ends between these two instants, or at the latter, if they are a window
+-- by the caller's reckoning. That one may be the same as others reckon it.
+local function ending(start, finish, lingers, opens, closes)
+  if finish < closes and closes <= lingers and math.abs(opens - start) <= lingers - finish then
+    return closes
+  end
+  return finish
+end
+
+-- find_window sets when the window of this moment begins (opens) and ends (closes), until when its events may count (lingers), and
+-- when the next one ends (later), and returns whether the caller has sent it. All checks of a script run have the same moment.
+local function find_window(limit)
+  if not limit.sought then
+    limit.sought = true
+    local opens, closes, later, next, last = match(limit.numbers, '^(%d+) (%d+) (%d+) (%d+) (%d+)$')
+    opens, closes, later = tonumber(opens), tonumber(closes), tonumber(later)
+    if now >= closes then
+      opens, closes, later = closes, later, tonumber(next)
+      if now >= closes then
+        opens, closes, later = closes, later, tonumber(last)
+      end
+    end
+    if now >= opens and now < closes then
+      limit.opens, limit.closes, limit.later, limit.lingers = opens, closes, later, lingering(opens, closes)
+    end
+  end
+  return limit.opens
+end
+
+-- count sets what is used in the window of a state, and when it ends.
+local function count(found, limit, fields)
+  local opens, closes = limit.opens, limit.closes
+  local used, start, finish = tonumber(fields[1]), tonumber(fields[2]), tonumber(fields[3])
+  if not (used and start and finish and used > 0 and start >= 0 and finish > start)
+    or used % 1 + start % 1 + finish % 1 ~= 0 or used > largest or finish > largest
+    or finish - start > 31795200000000 then -- 368 days: none is as long
+    found.damaged = true
+    return
+  end
+  if start == opens and finish == closes then
+    found.used, found.stands, found.expires = used, true, limit.lingers
+  else
+    if start >= closes then -- the clock has stepped back
+      start, finish, found.repair = opens, closes, true
+    end
+    local lingers, last = lingering(start, finish), finish
+    if finish < closes then
+      last = ending(start, finish, lingers, opens, closes)
+    elseif finish > closes then
+      last = ending(start, finish, lingers, closes, limit.later)
+    end
+    if last > now then
+      found.used, found.ends, found.expires = used, last, lingers
+      found.start, found.finish, found.lingers = start, finish, lingers
+    end
+  end
+  if found.used > limit.capacity then
+    found.used, found.repair = limit.capacity, true
+  end
+end
+
+-- observe finds besides when the next window opens (ends), whether the stored window stands as it is (stands), or which one it is.
+local function observe(key, limit)
+  if not find_window(limit) then
+    return { used = limit.capacity, expires = -1, seen = format('%d %d?', limit.capacity, now), undated = true }
+  end
+  local fields = try('HMGET', key, 'count', 'start', 'end', 'past')
+  local found = { used = 0, expires = -1, seen = '', damaged = state.is_damage(fields), ends = limit.closes }
+  if fields[1] or fields[2] or fields[3] then
+    count(found, limit, fields)
+  end
+  found.seen = format('%d %d', found.used, found.ends - now)
+  if fields[4] and fields[4] ~= '' then
+    require('window').observe_past(found, fields[4])
+  end
+  return found
+end
+
+local function store(key, limit, found, units)
+  local admitted, lives = format('%d', found.used + units), limit.lingers
+  if found.stands then
+    call('HSET', key, 'count', admitted)
+  else
+    local start, finish = found.start or limit.opens, found.finish or limit.closes
+    lives = found.lingers or lives
+    call('HSET', key, 'count', admitted, 'start', format('%d', start), 'end', format('%d', finish))
+  end
+  return found.past and require('window').keep_past(key, found, lives) or lives
+end
+
+local function adjust(limit, charged, found, correction)
+  local used, units, at = found.used, correction.units, correction.at
+  if at > 0 and at < (found.start or limit.opens) then
+    return 0, 0 -- its window has closed
+  end
+  if correction.how == 'raise' then
+    units = math.max(0, units - used)
+  end
+  return math.max(-used, math.min(units, math.max(0, charged.capacity - used))), 0
+end
+
+-- left_with returns nothing if the window of this moment was not sent.
+local function left_with(_, limit)
+  return find_window(limit) and require('window').uncut(limit)
+end
+
+local function clear(key)
+  call('HDEL', key, 'count', 'start', 'end')
+end
+
+return {
+  observe = observe, store = store, corrections = 'window_corrections', left_with = left_with, adjust = adjust, clear = clear,
+}

@@ -1,0 +1,169 @@
+-- The processes that wait for places of a key, and the order in which they get them: see concurrent.lua for the members of a key.
+
+local call, try, format, tonumber, match = redis.call, redis.pcall, string.format, tonumber, string.match
+local now, places = require('clock').now, require('places')
+local wanted, living, most_cost, largest = places.wanted, places.living, places.most_cost, 9007199254740991
+
+-- How long a waiter is overtaken before others wait for it, and how long it lives after it has asked, or has been called.
+local patience, life = 500000, 900000
+
+-- first_of returns the first of the waiters who want the same as another one, or, without one, the first waiter whose score
+-- is above a text.
+local function first_of(key, above, score)
+  local found = call('ZRANGE', key, score or above, score or format('(%d', places.further), 'BYSCORE', 'LIMIT', '0', '1', 'WITHSCORES')
+  if #found == 0 then
+    return nil
+  end
+  local class = found[2] - wanted
+  local cost = class % most_cost
+  return {
+    name = found[1],
+    score = format('%d', found[2]),
+    cost = cost,
+    ceiling = (class - cost) / most_cost,
+    at = tonumber(string.sub(found[1], 1, 16)),
+  }
+end
+
+-- is_there returns whether somebody waits.
+local function is_there(key)
+  return first_of(key, format('%d', wanted)) ~= nil
+end
+
+-- tell tells the process of a waiter that its turn has come, and returns whether that was permitted.
+local function tell(key, name)
+  local prefix, process, line = match(key, '^(.-):{'), match(name, ' ~?([^-]+)%-(%d+)$')
+  local sent = prefix and process and try('PUBLISH', prefix .. ':waiting:' .. process, line)
+  return type(sent) == 'number'
+end
+
+-- hand_over hands places that are free to the waiters that came before an instant. The first of those who want the same go
+-- in their order: one that fits has its places kept until it asks, and is told so. A waiter that does not fit blocks
+-- nobody until its patience is over, and then those whose ceiling is not above its own. hand_over returns how many places
+-- are in use then, and the ceiling up to which callers are blocked.
+local function hand_over(key, used, before)
+  local first, blocked = {}, -1
+  local one = first_of(key, format('%d', wanted))
+  while one and #first < 32 do
+    first[#first + 1] = one
+    one = first_of(key, '(' .. one.score)
+  end
+  for _ = 1, 64 do
+    local place
+    for i, other in ipairs(first) do
+      if other.at < before and (not place or other.at < first[place].at) then
+        place = i
+      end
+    end
+    if not place then
+      break
+    end
+    one = first[place]
+    local lives = (call('ZSCORE', key, '@' .. one.name) or living) - living > now
+    local fits = one.cost <= one.ceiling - used and one.ceiling > blocked
+    if lives and fits and not tell(key, one.name) then
+      break -- nobody can be told: whoever asks first has the place
+    elseif lives and not fits then
+      if now - one.at >= patience then
+        blocked = math.max(blocked, one.ceiling)
+      end
+      table.remove(first, place)
+    else
+      call('ZREM', key, one.name, '@' .. one.name)
+      if lives then
+        used = used + one.cost
+        if not string.find(one.name, '~', 1, true) then -- else its call needs something else, too
+          call('ZADD', key, format('%d', now + life), places.named('+' .. one.name, one.cost))
+          if one.cost > 1 then
+            places.add_further(key, one.cost - 1)
+          end
+        end
+      end
+      local behind = first_of(key, nil, one.score)
+      if behind then
+        first[place] = behind
+      else
+        table.remove(first, place)
+      end
+    end
+  end
+  return used, blocked
+end
+
+-- given_back hands over what has been given back of a key, if somebody waits.
+local function given_back(key)
+  local first = call('ZRANGE', key, '0', '0')[1]
+  if first and string.byte(first) >= 48 and string.byte(first) <= 57 then
+    hand_over(key, places.in_use(key), largest)
+  end
+end
+
+-- leave removes what is known of a waiter, and what is kept for it.
+local function leave(key, name, cost)
+  call('ZREM', key, name, '@' .. name)
+  if call('ZREM', key, places.named('+' .. name, cost)) == 1 and cost > 1 then
+    places.add_further(key, 1 - cost)
+  end
+end
+
+-- read returns the waiter that asks for places, or nil if nobody waits for them.
+local function read(holder)
+  local name, age, since, id = match(holder or '', '^%?(%S+) (%d+) (%d+) (%S+)$')
+  if not name then
+    return nil
+  end
+  since = tonumber(since)
+  if since == 0 then
+    since = now - tonumber(age)
+  end
+  return { holder = name, since = since, name = format('%016d', since) .. ' ' .. id }
+end
+
+-- take_kept gives a waiter the places that are kept for it: they are free for nobody else. It returns whether there are any.
+local function take_kept(key, found, waiter, cost)
+  local ends = found.expires >= 0 and call('ZSCORE', key, places.named('+' .. waiter.name, cost))
+  if ends and tonumber(ends) > now then
+    leave(key, waiter.name, cost)
+    found.behind, found.further, found.waits = found.behind - 1, found.further + 1 - cost, false
+    found.used = found.used - cost
+    return true
+  end
+end
+
+-- let_others_go hands places that are free to older waiters, and returns what is left of the room, and whether some of it is
+-- kept for others (blocked).
+local function let_others_go(key, limit, found, cost, since)
+  local taken, ceiling = hand_over(key, found.used, since)
+  if taken > found.used then
+    found.behind, found.further, found.first = call('ZREVRANK', key, '.'), places.count_further(key), nil
+    found.gone = call('ZCOUNT', key, '0', format('%d', now))
+    if found.gone > 0 and found.further > 0 then
+      found.further = found.further - places.ended_further(key)
+    end
+    found.used = found.behind - found.gone + found.further
+  end
+  local room = limit.ceiling - math.max(found.used, taken)
+  if cost > room or ceiling >= limit.ceiling then
+    return math.min(room, cost - 1), true
+  end
+  return room, false
+end
+
+-- wait registers a waiter that lacks places of a denied call, or else removes it.
+local function wait(key, limit, found, cost)
+  local waiter = found.waiter
+  if waiter.lacks and found.used > 0 and cost <= limit.ceiling then
+    call('ZADD', key, format('%d', wanted + limit.ceiling * most_cost + cost), waiter.name,
+      format('%d', living + now + life), '@' .. waiter.name)
+    found.seen = match(found.seen, '.* ') .. format('%d', waiter.since)
+  else
+    call('ZREM', key, waiter.name, '@' .. waiter.name)
+  end
+  if waiter.kept then -- other checks have denied the call, or calls with a larger plan have taken more
+    given_back(key)
+  end
+end
+
+return {
+  life = life, is_there = is_there, given_back = given_back, leave = leave, read = read, take_kept = take_kept, let_others_go = let_others_go, wait = wait,
+}
