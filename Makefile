@@ -60,6 +60,10 @@ test-modules:
 	cd cmd/weir && $(GO) test $(VET) -shuffle=$(SHUFFLE) -count=1 $(COMPUTES)
 	$(call in_modules,$(GO) test $(VET) -race -shuffle=$(SHUFFLE) -count=1 -timeout 30m ./...)
 
+.PHONY: reference
+reference: redis ## the integration tests of github.com/envoyproxy/ratelimit against weir serve, on the fixed ports that they name
+	cd cmd/weir && $(GO) test $(VET) -count=1 -timeout 30m -run '^TestReferenceIntegration$$' . -reference
+
 .PHONY: test-latest
 test-latest: redis ## what uses gin, echo, go-redis or OpenTelemetry, against the newest of them
 	$(GO) build -modfile=latest.mod ./...
