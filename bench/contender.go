@@ -39,7 +39,8 @@ type contender struct {
 type setup struct {
 	address string // of the redis-server
 	redis   *redis.Client
-	serves  string // the address where the contender serves HTTP, if it does
+	serves  string // the address where the contender serves HTTP or gRPC, if it does
+	process int    // that of the contender, if it is one of its own
 	ends    []func() error
 
 	failedOpen atomic.Int64 // requests that were let through since the store failed

@@ -16,6 +16,7 @@ type tally struct {
 	admitted int
 	errors   int
 	elapsed  time.Duration
+	server   time.Duration // the processor time of the process that was asked, where it is one of its own
 
 	// Where latency is measured, the times of the answers, errors included.
 	times    []time.Duration

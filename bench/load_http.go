@@ -33,7 +33,7 @@ type httpPlan struct {
 	Duration    time.Duration
 }
 
-// httpTally has the counts of a generator.
+// httpTally has the counts of a generator, or of the program that asks services for Envoy.
 type httpTally struct {
 	Admitted, Denied, Errors int
 	Elapsed, P50, P99        time.Duration
@@ -60,10 +60,13 @@ func generate(ctx context.Context, plan httpPlan) (tally, error) {
 	if err := json.Unmarshal(out.Bytes(), &counted); err != nil {
 		return tally{}, fmt.Errorf("bench: the result of the HTTP load: %w", err)
 	}
+	return counted.tally(), nil
+}
+
+func (t httpTally) tally() tally {
 	return tally{
-		checks: counted.Admitted + counted.Denied, admitted: counted.Admitted, errors: counted.Errors,
-		elapsed: counted.Elapsed, p50: counted.P50, p99: counted.P99,
-	}, nil
+		checks: t.Admitted + t.Denied, admitted: t.Admitted, errors: t.Errors, elapsed: t.Elapsed, p50: t.P50, p99: t.P99,
+	}
 }
 
 // generator carries out the plan in the environment, if there is one, and returns

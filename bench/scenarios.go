@@ -38,6 +38,7 @@ func scenarios() []scenario {
 		{"middleware", (*bench).middleware},
 		{"middleware-in-memory", (*bench).middlewareInMemory},
 		{"http", (*bench).http},
+		{"service", (*bench).service},
 		{"logs", (*bench).logs},
 	}
 }

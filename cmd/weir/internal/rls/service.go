@@ -119,7 +119,7 @@ func (s *Service) respond(ctx context.Context, request *pb.RateLimitRequest) (*p
 	if err != nil {
 		return nil, status.Error(codes.InvalidArgument, err.Error())
 	}
-	bounded, cancel := context.WithTimeout(ctx, s.options.Timeout)
+	bounded, cancel := s.bound(ctx)
 	defer cancel()
 	var denied bool
 	if s.options.AsReference {
@@ -138,6 +138,14 @@ func (s *Service) respond(ctx context.Context, request *pb.RateLimitRequest) (*p
 		return s.unanswered(all, err)
 	}
 	return s.answer(request, all, denied), nil
+}
+
+// bound gives a request the time that it may wait for the store. A client that waits no longer itself, such as Envoy by its own default, needs no more.
+func (s *Service) bound(ctx context.Context) (context.Context, context.CancelFunc) {
+	if end, ends := ctx.Deadline(); ends && time.Until(end) <= s.options.Timeout {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, s.options.Timeout)
 }
 
 // mostDescriptors is how many descriptors a request may have: as many as a call may have checks.
