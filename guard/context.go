@@ -179,3 +179,23 @@ func (rc *requestContext) known() *requestContext {
 	}
 	return rc
 }
+
+// tellGiven sets the forms and the trailer of a copy on the request that was given to Decide, unless it has its own.
+func (rc *requestContext) tellGiven(r *http.Request) {
+	given := rc.given
+	if given == r {
+		return
+	}
+	if given.Form == nil {
+		given.Form = r.Form
+	}
+	if given.PostForm == nil {
+		given.PostForm = r.PostForm
+	}
+	if given.Trailer == nil {
+		given.Trailer = r.Trailer
+	}
+	if form := r.MultipartForm; form != nil && given.MultipartForm == nil {
+		given.MultipartForm, rc.form = form, form
+	}
+}

@@ -19,26 +19,6 @@ func shareTrailer(r *http.Request) {
 	}
 }
 
-// tellGiven sets the forms and the trailer of a copy on the request that was given to Decide, unless it has its own.
-func (rc *requestContext) tellGiven(r *http.Request) {
-	given := rc.given
-	if given == r {
-		return
-	}
-	if given.Form == nil {
-		given.Form = r.Form
-	}
-	if given.PostForm == nil {
-		given.PostForm = r.PostForm
-	}
-	if given.Trailer == nil {
-		given.Trailer = r.Trailer
-	}
-	if form := r.MultipartForm; form != nil && given.MultipartForm == nil {
-		given.MultipartForm, rc.form = form, form
-	}
-}
-
 // removeForm removes the temporary files of the form when the request ends. The server does that, too, unless
 // outer middleware has made a copy of its request. It is called when no handler needs them any more: the context may end
 // while one runs.
