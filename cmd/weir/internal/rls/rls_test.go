@@ -21,6 +21,7 @@ import (
 	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
+	"github.com/redis/go-redis/v9"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/wrapperspb"
@@ -501,7 +502,8 @@ func TestJSON(t *testing.T) {
 // TestOnRedis walks the same way on a real server, in both ways of counting, and looks at what stays: counters of a second live for seconds, and
 // those of the reference up to 301 (fault 5).
 func TestOnRedis(t *testing.T) {
-	client := redistest.Shared(t).Client(t)
+	// KEYS looks at all keys that other tests have left.
+	client := redistest.Shared(t).Client(t, func(o *redis.Options) { o.ReadTimeout = time.Minute })
 	for _, asReference := range []bool{false, true} {
 		name := fmt.Sprintf("%s%v", redistest.Prefix(t), asReference)
 		store := core.NewRedis(client, core.WithPrefix(name), core.WithBudget(time.Minute))
