@@ -86,7 +86,7 @@ func (x *Lease) onceOver(cancel context.CancelCauseFunc) (over error) {
 }
 
 // isFresh reports whether a lease that is not over has not been due yet. The lock is held.
-func (x *Lease) isFresh() bool { return x.place[deadline] == notScheduled }
+func (x *Lease) isFresh() bool { return x.place[deadline] == absent }
 
 // finished is a lease that is over, and is handled when the lock is not held any more.
 type finished struct {

@@ -122,7 +122,7 @@ func anyLeases(t *rapid.T) {
 	time.Sleep(time.Hour)
 	synctest.Wait()
 	m.check()
-	if l := m.leases; l.running != 0 || l.inFlight != 0 || l.Len() != 0 || l.renewals.len() != 0 || l.alarm != never {
+	if l := m.leases; l.running != 0 || l.inFlight != 0 || l.Len() != 0 || l.renewals.Len() != 0 || l.alarm != never {
 		t.Errorf("%d goroutines, %d renewals and %d leases are left", l.running, l.inFlight, l.Len())
 	}
 }

@@ -55,7 +55,7 @@ func NewLeases(config LeasesConfig) *Leases {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	l := &Leases{LeasesConfig: config, epoch: time.Now(), random: rand.Float64, closes: ctx, close: cancel, alarm: never}
-	l.fresh.of, l.renewals.of, l.deadlines.of = renewal, renewal, deadline
+	l.fresh, l.renewals, l.deadlines = newSchedule(renewal), newSchedule(renewal), newSchedule(deadline)
 	return l
 }
 
@@ -76,7 +76,7 @@ func (l *Leases) Begin(place *Place, length time.Duration, sent time.Time) *Leas
 func (l *Leases) Start(x *Lease, place *Place, length time.Duration, sent time.Time) {
 	at := sent.Sub(l.epoch)
 	due := at + length/3 - part(length/30, l.random())
-	x.leases, x.of, x.length, x.place = l, place, length, [events]int{notScheduled, notScheduled}
+	x.leases, x.of, x.length, x.place = l, place, length, [events]int{absent, absent}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
@@ -94,7 +94,7 @@ func (l *Leases) Start(x *Lease, place *Place, length time.Duration, sent time.T
 func (l *Leases) Len() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.fresh.len() + l.deadlines.len()
+	return l.fresh.Len() + l.deadlines.Len()
 }
 
 // Close ends all leases with ErrClosed, and the contexts of Renews that are in flight. No hook is called any
@@ -124,7 +124,7 @@ func (l *Leases) shut() (stopped <-chan struct{}, all []finished) {
 	defer l.mu.Unlock()
 	l.closed = true
 	l.promote(never)
-	for x := l.deadlines.first(never); x != nil; x = l.deadlines.first(never) {
+	for x := l.deadlines.due(never); x != nil; x = l.deadlines.due(never) {
 		all = append(all, l.finish(x, ErrClosed))
 	}
 	l.arm()
@@ -137,10 +137,10 @@ func (l *Leases) shut() (stopped <-chan struct{}, all []finished) {
 // finish makes a lease over that is not. The lock is held.
 func (l *Leases) finish(x *Lease, reason error) finished {
 	if x.isFresh() {
-		l.fresh.remove(x)
+		l.fresh.drop(x)
 	} else {
-		l.renewals.remove(x)
-		l.deadlines.remove(x)
+		l.renewals.drop(x)
+		l.deadlines.drop(x)
 	}
 	f := finished{of: x.of, reason: reason, cancels: x.cancels}
 	x.over, x.cancels = reason, nil

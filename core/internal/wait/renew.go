@@ -51,7 +51,7 @@ func (l *Leases) wake() {
 // expire ends the leases that are no longer certain, and returns them. The lock is held.
 func (l *Leases) expire(now time.Duration) (lost []finished) {
 	l.promote(now)
-	for x := l.deadlines.first(now); x != nil; x = l.deadlines.first(now) {
+	for x := l.deadlines.due(now); x != nil; x = l.deadlines.due(now) {
 		lost = append(lost, l.finish(x, ErrExpired))
 	}
 	return lost

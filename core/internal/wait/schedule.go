@@ -1,6 +1,9 @@
 package wait
 
-import "time"
+import (
+	"container/heap"
+	"time"
+)
 
 // event is something that happens to a lease at a time that is known in advance.
 type event int
@@ -11,101 +14,58 @@ const (
 	events
 )
 
-// notScheduled is the place of a lease that is not in a schedule.
-const notScheduled = -1
-
-// schedule holds leases by the times of one event, the soonest first, in a heap.
+// schedule holds leases by the times of one event, the soonest first.
 type schedule struct {
-	of    event
-	items []item
+	indexed[*Lease]
+
+	of event
 }
 
-// item is a lease in a schedule, with the time of its event.
-type item struct {
-	at    time.Duration
-	lease *Lease
+func newSchedule(of event) schedule {
+	return schedule{of: of, indexed: indexed[*Lease]{
+		less:  func(a, b *Lease) bool { return a.at[of] < b.at[of] },
+		moved: func(lease *Lease, place int) { lease.place[of] = place },
+	}}
 }
-
-// len returns how many leases are in the schedule.
-func (s *schedule) len() int { return len(s.items) }
 
 // put adds a lease with its event at an instant, or moves a lease that is there.
 func (s *schedule) put(lease *Lease, at time.Duration) {
 	lease.at[s.of] = at
-	if lease.place[s.of] == notScheduled {
-		lease.place[s.of] = len(s.items)
-		s.items = append(s.items, item{})
-	}
-	s.sift(item{at, lease}, lease.place[s.of])
-}
-
-// remove takes a lease out, if it is there.
-func (s *schedule) remove(lease *Lease) {
-	place := lease.place[s.of]
-	if place == notScheduled {
-		return
-	}
-	lease.place[s.of] = notScheduled
-	last := len(s.items) - 1
-	moved := s.items[last]
-	s.items[last] = item{}
-	s.items = s.items[:last]
-	if place < last {
-		s.sift(moved, place)
+	if place := lease.place[s.of]; place == absent {
+		s.add(lease)
+	} else {
+		heap.Fix(&s.indexed, place)
 	}
 }
 
-// sift finds the place of an item, from a free place on.
-func (s *schedule) sift(moved item, free int) {
-	for free > 0 {
-		above := (free - 1) / 2
-		if s.items[above].at <= moved.at {
-			break
-		}
-		s.place(s.items[above], free)
-		free = above
+// drop takes a lease out, if it is there.
+func (s *schedule) drop(lease *Lease) {
+	if place := lease.place[s.of]; place != absent {
+		s.remove(place)
 	}
-	for {
-		below := 2*free + 1
-		if below+1 < len(s.items) && s.items[below+1].at < s.items[below].at {
-			below++
-		}
-		if below >= len(s.items) || moved.at <= s.items[below].at {
-			break
-		}
-		s.place(s.items[below], free)
-		free = below
-	}
-	s.place(moved, free)
-}
-
-// place puts an item in a place.
-func (s *schedule) place(one item, place int) {
-	s.items[place] = one
-	one.lease.place[s.of] = place
 }
 
 // next returns the instant of the first event, or never.
 func (s *schedule) next() time.Duration {
-	if len(s.items) == 0 {
+	if s.Len() == 0 {
 		return never
 	}
-	return s.items[0].at
+	return s.first().at[s.of]
 }
 
-// first returns the first lease with an event that has come, or nil.
-func (s *schedule) first(now time.Duration) *Lease {
-	if len(s.items) == 0 || s.items[0].at > now {
+// due returns the first lease with an event that has come, or nil.
+func (s *schedule) due(now time.Duration) *Lease {
+	if s.next() > now || s.Len() == 0 {
 		return nil
 	}
-	return s.items[0].lease
+	return s.first()
 }
 
-// pop is first, and takes the lease out.
+// pop is due, and takes the lease out.
 func (s *schedule) pop(now time.Duration) *Lease {
-	first := s.first(now)
-	if first != nil {
-		s.remove(first)
+	lease := s.due(now)
+	if lease != nil {
+		s.drop(lease)
 	}
-	return first
+	return lease
 }
