@@ -20,8 +20,7 @@ import (
 // empty key, a negative cost, a limit that is not valid) are errors that change
 // nothing and never reach the store.
 type Limiter struct {
-	inspected // the store, which the methods of the limiter ask
-
+	store      Store
 	decider    Store         // the store, or a store that tells a trace of its decisions
 	leases     *leaseStore   // the decider, if it leases, and otherwise nil
 	budget     time.Duration // of the store; 0: it has none
@@ -51,7 +50,7 @@ func New(store Store, options ...Option) *Limiter {
 	if store == nil {
 		panic("core: New needs a Store: use core.NewRedis or core.NewMemory")
 	}
-	l := &Limiter{inspected: inspected{store}, decider: store, traces: tracesOf(store)}
+	l := &Limiter{store: store, decider: store, traces: tracesOf(store)}
 	if r := redisOf(store); r != nil {
 		l.budget = r.Budget
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/core/internal/inspect"
 	"github.com/weir-go/ratelimit/core/storetest"
 	"github.com/weir-go/ratelimit/internal/redistest"
 	"github.com/weir-go/ratelimit/internal/repeatable"
@@ -50,14 +51,12 @@ func newMemory(_ *testing.T, now func() time.Time) core.Store {
 
 // keysIn returns how many keys a store in memory holds, each counted under each of its limits.
 func keysIn(store core.Store) int {
-	_, _, inMemory := core.New(store).Inspect()
-	return inMemory.Len()
+	return inspect.StoreOf(core.New(store)).Memory.Len()
 }
 
 // repairedBy returns how many keys a store on Redis has repaired.
 func repairedBy(store core.Store) int64 {
-	_, onRedis, _ := core.New(store).Inspect()
-	return onRedis.Repaired()
+	return inspect.StoreOf(core.New(store)).Redis.Repaired()
 }
 
 // newRedis returns a factory of stores on the shared server. The tests share a

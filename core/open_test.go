@@ -11,6 +11,7 @@ import (
 
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/core/denialcache"
+	"github.com/weir-go/ratelimit/core/internal/inspect"
 	"github.com/weir-go/ratelimit/internal/redistest"
 )
 
@@ -245,14 +246,14 @@ func TestOpenStore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, inMemory := core.New(memory).Inspect(); inMemory == nil {
+	if inspect.StoreOf(core.New(memory)).Memory == nil {
 		t.Errorf("memory: is a %T", memory)
 	}
 	store, err := core.OpenStore(redistest.Shared(t).URL(), core.WithTrace(core.Trace{}), core.WithLogger(slog.Default()))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, onRedis, _ := core.New(store).Inspect(); onRedis == nil {
+	if inspect.StoreOf(core.New(store)).Redis == nil {
 		t.Fatalf("redis: is a %T", store)
 	}
 	limiter := core.New(denialcache.New(store, 10))

@@ -5,8 +5,7 @@ import (
 	"math"
 
 	"github.com/weir-go/ratelimit/core/internal/call"
-	"github.com/weir-go/ratelimit/core/internal/exact"
-	"github.com/weir-go/ratelimit/core/internal/memory"
+	"github.com/weir-go/ratelimit/core/internal/inspect"
 	"github.com/weir-go/ratelimit/core/internal/redisstore"
 )
 
@@ -191,37 +190,20 @@ func (p part) decide(ctx context.Context, store Store, decisions []Decision, rec
 	return call.PlacedError(err, p.places)
 }
 
-// inspected is the store of a limiter, for packages admin and doctor. Its methods return types that no other module can
-// name.
-type inspected struct{ store Store }
-
-// Inspect returns the store without the caches in front of it, and its kind: Redis, memory, or neither.
-func (i inspected) Inspect() (own Store, onRedis *redisstore.Store, inMemory *memory.Store) {
-	switch store := i.store.(type) {
-	case *denialCache:
-		return inspected{store.store}.Inspect()
-	case *leaseStore:
-		return inspected{store.store}.Inspect()
-	case *redisStore:
-		return store, store.store, nil
-	case *memoryStore:
-		return store, nil, store.store
-	}
-	return i.store, nil, nil
-}
-
-// SpecOf returns the spec of a limit.
-func (inspected) SpecOf(limit Limit) *exact.Spec { return specOf(limit) }
-
-// redisOf returns the Redis store inside a store, or nil if there is none.
-func redisOf(store Store) *redisstore.Store {
+// inspected returns a store without the caches in front of it, and its kind, for packages admin and doctor.
+func inspected(store Store) inspect.Store {
 	switch store := store.(type) {
 	case *denialCache:
-		return redisOf(store.store)
+		return inspected(store.store)
 	case *leaseStore:
-		return redisOf(store.store)
+		return inspected(store.store)
 	case *redisStore:
-		return store.store
+		return inspect.Store{Own: store, Redis: store.store}
+	case *memoryStore:
+		return inspect.Store{Own: store, Memory: store.store}
 	}
-	return nil
+	return inspect.Store{Own: store}
 }
+
+// redisOf returns the Redis store inside a store, or nil if there is none.
+func redisOf(store Store) *redisstore.Store { return inspected(store).Redis }

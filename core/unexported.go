@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"github.com/weir-go/ratelimit/core/internal/denials"
+	"github.com/weir-go/ratelimit/core/internal/exact"
+	"github.com/weir-go/ratelimit/core/internal/inspect"
 	"github.com/weir-go/ratelimit/internal/unexported"
 )
 
@@ -14,6 +16,11 @@ func init() { //nolint:gochecknoinits // see above
 	unexported.TraitsOf = func(of any) unexported.Traits {
 		l, _ := of.(Limit)
 		return specOf(l).Told
+	}
+	inspect.StoreOf = func(limiter any) inspect.Store { return inspected(limiter.(*Limiter).store) }
+	inspect.SpecOf = func(of any) *exact.Spec {
+		l, _ := of.(Limit)
+		return specOf(l)
 	}
 	denials.Remember = func(store any, memory denials.Memory, options any) any {
 		return rememberDenials(store.(Store), memory, options.([]Option))

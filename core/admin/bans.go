@@ -10,6 +10,7 @@ import (
 
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/core/internal/exact"
+	"github.com/weir-go/ratelimit/core/internal/inspect"
 	"github.com/weir-go/ratelimit/core/internal/redisstore"
 )
 
@@ -39,8 +40,9 @@ func Bans(ctx context.Context, limiter *core.Limiter, ban core.Ban, prefix, curs
 		return nil, "", err
 	}
 	limit := ban.Limit()
-	if own, onRedis, inMemory := limiter.Inspect(); onRedis == nil && inMemory == nil {
-		return nil, "", fmt.Errorf("admin: a %T cannot list its bans", own)
+	store := inspect.StoreOf(limiter)
+	if store.Redis == nil && store.Memory == nil {
+		return nil, "", fmt.Errorf("admin: a %T cannot list its bans", store.Own)
 	}
 	keys, next, err := List(ctx, limiter, prefix, cursor)
 	if err != nil {
@@ -56,7 +58,7 @@ func Bans(ctx context.Context, limiter *core.Limiter, ban core.Ban, prefix, curs
 			known = append(known, entry.Key)
 		}
 	}
-	banned, err := bannedOf(ctx, limiter, known, limiter.SpecOf(limit))
+	banned, err := bannedOf(ctx, limiter, known, inspect.SpecOf(limit))
 	if err != nil {
 		return nil, "", err
 	}
@@ -65,12 +67,12 @@ func Bans(ctx context.Context, limiter *core.Limiter, ban core.Ban, prefix, curs
 
 // bannedOf returns those of some keys that have a ban in force.
 func bannedOf(ctx context.Context, limiter *core.Limiter, keys []string, spec *exact.Spec) (page []Banned, err error) {
-	_, onRedis, inMemory := limiter.Inspect()
-	if inMemory == nil {
-		return bannedInRedis(ctx, onRedis, keys, spec)
+	store := inspect.StoreOf(limiter)
+	if store.Memory == nil {
+		return bannedInRedis(ctx, store.Redis, keys, spec)
 	}
 	for _, key := range keys {
-		b, inForce, err := inMemory.Banned(ctx, key, spec)
+		b, inForce, err := store.Memory.Banned(ctx, key, spec)
 		if err != nil {
 			return nil, err
 		}

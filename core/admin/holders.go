@@ -15,6 +15,7 @@ import (
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/core/internal/call"
 	"github.com/weir-go/ratelimit/core/internal/exact"
+	"github.com/weir-go/ratelimit/core/internal/inspect"
 	"github.com/weir-go/ratelimit/core/internal/memory"
 	"github.com/weir-go/ratelimit/core/internal/redisstore"
 )
@@ -50,13 +51,13 @@ func Holders(ctx context.Context, limiter *core.Limiter, key string, limit core.
 	}
 	var holders []Holder
 	var err error
-	switch own, onRedis, inMemory := limiter.Inspect(); {
-	case onRedis != nil:
-		holders, err = holdersInRedis(ctx, onRedis, key, limiter.SpecOf(limit))
-	case inMemory != nil:
-		holders, err = holdersInMemory(ctx, inMemory, key, limiter.SpecOf(limit))
+	switch store := inspect.StoreOf(limiter); {
+	case store.Redis != nil:
+		holders, err = holdersInRedis(ctx, store.Redis, key, inspect.SpecOf(limit))
+	case store.Memory != nil:
+		holders, err = holdersInMemory(ctx, store.Memory, key, inspect.SpecOf(limit))
 	default:
-		return nil, fmt.Errorf("admin: a %T cannot list its holders", own)
+		return nil, fmt.Errorf("admin: a %T cannot list its holders", store.Own)
 	}
 	if err != nil {
 		return nil, err
@@ -94,14 +95,14 @@ func Evict(ctx context.Context, limiter *core.Limiter, key string, limit core.Pl
 	if _, _, ok := call.ParseHolder(name); !ok {
 		return false, fmt.Errorf("admin: %q is no name of a holder", name)
 	}
-	switch own, onRedis, inMemory := limiter.Inspect(); {
-	case onRedis != nil:
-		gone, err := runIn(ctx, onRedis, evicting, onRedis.Name(key, limiter.SpecOf(limit)), name).Int()
+	switch store := inspect.StoreOf(limiter); {
+	case store.Redis != nil:
+		gone, err := runIn(ctx, store.Redis, evicting, store.Redis.Name(key, inspect.SpecOf(limit)), name).Int()
 		return gone > 0, err
-	case inMemory != nil:
-		return evictInMemory(ctx, inMemory, key, limiter.SpecOf(limit), name)
+	case store.Memory != nil:
+		return evictInMemory(ctx, store.Memory, key, inspect.SpecOf(limit), name)
 	default:
-		return false, fmt.Errorf("admin: a %T cannot evict its holders", own)
+		return false, fmt.Errorf("admin: a %T cannot evict its holders", store.Own)
 	}
 }
 

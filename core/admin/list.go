@@ -14,6 +14,7 @@ import (
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/core/internal/call"
 	"github.com/weir-go/ratelimit/core/internal/exact"
+	"github.com/weir-go/ratelimit/core/internal/inspect"
 	"github.com/weir-go/ratelimit/core/internal/memory"
 	"github.com/weir-go/ratelimit/core/internal/redisstore"
 )
@@ -70,15 +71,15 @@ type Lister interface {
 //
 // List may be called by many goroutines at once. A nil limiter panics.
 func List(ctx context.Context, limiter *core.Limiter, prefix, cursor string) (keys []Entry, next string, err error) {
-	switch own, onRedis, inMemory := limiter.Inspect(); {
-	case onRedis != nil:
-		return listRedis(ctx, onRedis, prefix, cursor)
-	case inMemory != nil:
-		return listMemory(ctx, inMemory, prefix, cursor)
+	switch store := inspect.StoreOf(limiter); {
+	case store.Redis != nil:
+		return listRedis(ctx, store.Redis, prefix, cursor)
+	case store.Memory != nil:
+		return listMemory(ctx, store.Memory, prefix, cursor)
 	default:
-		lister, ok := own.(Lister)
+		lister, ok := store.Own.(Lister)
 		if !ok {
-			return nil, "", fmt.Errorf("admin: a %T cannot list its keys", own)
+			return nil, "", fmt.Errorf("admin: a %T cannot list its keys", store.Own)
 		}
 		return lister.List(ctx, prefix, cursor)
 	}

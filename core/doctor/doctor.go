@@ -16,6 +16,7 @@ import (
 	"fmt"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/core/internal/inspect"
 	"github.com/weir-go/ratelimit/core/internal/memory"
 )
 
@@ -55,13 +56,13 @@ import (
 //
 // Examine may be called by many goroutines at once. A nil limiter panics.
 func Examine(ctx context.Context, limiter *core.Limiter) Report {
-	switch own, onRedis, inMemory := limiter.Inspect(); {
-	case onRedis != nil:
-		return examineRedis(ctx, onRedis)
-	case inMemory != nil:
-		return examineMemory(ctx, limiter, inMemory)
+	switch store := inspect.StoreOf(limiter); {
+	case store.Redis != nil:
+		return examineRedis(ctx, store.Redis)
+	case store.Memory != nil:
+		return examineMemory(ctx, limiter, store.Memory)
 	default:
-		return examineOther(ctx, own)
+		return examineOther(ctx, limiter, store.Own)
 	}
 }
 
@@ -87,12 +88,13 @@ func examineMemory(ctx context.Context, limiter *core.Limiter, store *memory.Sto
 	}}
 }
 
-func examineOther(ctx context.Context, store core.Store) Report {
-	if store, ok := store.(Examiner); ok {
-		return store.Examine(ctx)
+// examineOther has a store of another kind examine itself, or only pings it.
+func examineOther(ctx context.Context, limiter *core.Limiter, store any) Report {
+	if own, ok := store.(Examiner); ok {
+		return own.Examine(ctx)
 	}
 	f := Finding{Name: "store", Severity: Notice, Found: fmt.Sprintf("%T answers", store), Meaning: "It has nothing more to say about itself."}
-	if err := store.Ping(ctx); err != nil {
+	if err := limiter.Ping(ctx); err != nil {
 		f.Severity, f.Found, f.Meaning = Problem, fmt.Sprintf("%T does not answer: %v", store, err), undecided
 	}
 	return Report{f}
