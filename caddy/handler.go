@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"sync"
 
 	"github.com/caddyserver/caddy/v2"
@@ -134,7 +135,12 @@ func (h *Handler) Cleanup() error {
 
 // ServeHTTP implements [caddyhttp.MiddlewareHandler].
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) (err error) {
-	verdict := h.guard.Decide(r, nil)
+	asked, method := r, r.Method
+	if upper := strings.ToUpper(method); upper != method { // many services take post for POST
+		asked = r.WithContext(r.Context())
+		asked.Method = upper
+	}
+	verdict := h.guard.Decide(asked, nil)
 	verdict.WriteHeader(w.Header())
 	if verdict.Denial != nil {
 		verdict.Denial.ServeHTTP(w, verdict.Request)
@@ -142,6 +148,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	}
 	verdict.Serve(w, func(w http.ResponseWriter, with *http.Request) (unanswered int) {
 		*r = *with // placeholders of Caddy's read this request
+		r.Method = method
 		defer verdict.Replaced(r)
 		if err = next.ServeHTTP(w, r); err == nil {
 			return 0

@@ -286,6 +286,19 @@ func TestSpellingsOfTheHost(t *testing.T) {
 	}
 }
 
+// However a client writes the method, it meets the policy of that method, and the handler behind sees the method as it was sent.
+func TestSpellingsOfTheMethod(t *testing.T) {
+	s := serve(t, "weir {\nlimit fixed-window 1, 1h {\nmatch POST /login\nkey header X-Case\n}\n}\nrespond {method}")
+	for i, method := range []string{"POST", "post", "Post", "pOST"} {
+		one := fmt.Sprintf("X-Case: %d", i)
+		for _, want := range []int{http.StatusOK, http.StatusTooManyRequests} {
+			if status, body, _ := s.rawBy(method, "/login", "127.0.0.1", one); status != want || status == http.StatusOK && body != method {
+				t.Errorf("%s: %d %s, want %d", method, status, body, want)
+			}
+		}
+	}
+}
+
 // The address is the one that Caddy has found, if no client can choose it.
 func TestAddresses(t *testing.T) {
 	const directives = "weir fixed-window 1, 1h\nrespond served"

@@ -123,6 +123,11 @@ func (s *site) read(response *http.Response) (int, string, http.Header) {
 // raw sends a request for a target and a host that clients of net/http do not send, with a line of its header.
 func (s *site) raw(target, host, line string) (int, string, http.Header) {
 	s.t.Helper()
+	return s.rawBy(http.MethodGet, target, host, line)
+}
+
+func (s *site) rawBy(method, target, host, line string) (int, string, http.Header) {
+	s.t.Helper()
 	conn, err := (&net.Dialer{}).DialContext(s.t.Context(), "tcp", fmt.Sprintf("127.0.0.1:%d", s.port))
 	if err != nil {
 		s.t.Fatal(err)
@@ -131,7 +136,7 @@ func (s *site) raw(target, host, line string) (int, string, http.Header) {
 	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
 		s.t.Fatal(err)
 	}
-	if _, err := fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost:%s\r\n%s\r\nConnection: close\r\n\r\n", target, host, line); err != nil {
+	if _, err := fmt.Fprintf(conn, "%s %s HTTP/1.1\r\nHost:%s\r\n%s\r\nConnection: close\r\n\r\n", method, target, host, line); err != nil {
 		s.t.Fatal(err)
 	}
 	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
