@@ -65,9 +65,10 @@ func TestTheGateAndCIDrawTheSame(t *testing.T) {
 
 // doors are the modules beside the root that users import, with the modules that each may require besides the root.
 var doors = map[string][]string{
-	"asynq": {"github.com/hibiken/asynq"},
-	"caddy": {"github.com/caddyserver/caddy/v2", "go.uber.org/zap", "golang.org/x/crypto"},
-	"grpc":  {"google.golang.org/genproto/googleapis/rpc", "google.golang.org/grpc", "google.golang.org/protobuf"},
+	"asynq":   {"github.com/hibiken/asynq"},
+	"caddy":   {"github.com/caddyserver/caddy/v2", "go.uber.org/zap", "golang.org/x/crypto"},
+	"connect": {"connectrpc.com/connect", "google.golang.org/genproto/googleapis/rpc", "google.golang.org/protobuf"},
+	"grpc":    {"google.golang.org/genproto/googleapis/rpc", "google.golang.org/grpc", "google.golang.org/protobuf"},
 	"river": {
 		"github.com/jackc/pgx/v5", "github.com/riverqueue/river", "github.com/riverqueue/river/riverdriver/riverpgxv5", "github.com/riverqueue/river/rivertype",
 	},
