@@ -48,7 +48,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' Makefile
 
 .PHONY: test
-test: redis browser prometheus webservers postgres envoy sdks ## the whole suite, installing the servers and the browser it needs where they are missing
+test: redis browser prometheus webservers postgres envoy sdks clients ## the whole suite, installing the servers and the browser it needs where they are missing
 	@$(MAKE) --no-print-directory -j 2 test-root test-modules
 
 # Two halves of the suite, which run at the same time: some tests compute, others wait for what they have broken.
@@ -116,6 +116,10 @@ envoy: ## install Envoy where it is missing
 .PHONY: sdks
 sdks: ## install the SDKs of OpenAI and Anthropic where they are missing
 	@sh .ci/llm-sdks/install
+
+.PHONY: clients
+clients: ## install clients of gRPC where they are missing
+	@sh .ci/grpc-clients/install
 
 .PHONY: fmt
 fmt: ## check the formatting
