@@ -32,7 +32,7 @@ func newSchedule(of event) schedule {
 func (s *schedule) put(lease *Lease, at time.Duration) {
 	lease.at[s.of] = at
 	if place := lease.place[s.of]; place == absent {
-		s.add(lease)
+		heap.Push(&s.indexed, lease)
 	} else {
 		heap.Fix(&s.indexed, place)
 	}
@@ -41,7 +41,7 @@ func (s *schedule) put(lease *Lease, at time.Duration) {
 // drop takes a lease out, if it is there.
 func (s *schedule) drop(lease *Lease) {
 	if place := lease.place[s.of]; place != absent {
-		s.remove(place)
+		heap.Remove(&s.indexed, place)
 	}
 }
 
