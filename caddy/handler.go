@@ -135,10 +135,11 @@ func (h *Handler) Cleanup() error {
 
 // ServeHTTP implements [caddyhttp.MiddlewareHandler].
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) (err error) {
-	asked, method := r, r.Method
-	if upper := strings.ToUpper(method); upper != method { // many services take post for POST
-		asked = r.WithContext(r.Context())
-		asked.Method = upper
+	method, body := r.Method, r.Body
+	asked := r.WithContext(r.Context())
+	asked.Method = strings.ToUpper(method) // many services take post for POST
+	if r.ContentLength == 0 {
+		asked.Body = http.NoBody // Caddy puts another one in its place
 	}
 	verdict := h.guard.Decide(asked, nil)
 	verdict.WriteHeader(w.Header())
@@ -148,7 +149,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	}
 	verdict.Serve(w, func(w http.ResponseWriter, with *http.Request) (unanswered int) {
 		*r = *with // placeholders of Caddy's read this request
-		r.Method = method
+		if r.Method = method; r.Body == http.NoBody {
+			r.Body = body
+		}
 		defer verdict.Replaced(r)
 		if err = next.ServeHTTP(w, r); err == nil {
 			return 0

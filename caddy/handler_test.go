@@ -286,6 +286,27 @@ func TestSpellingsOfTheHost(t *testing.T) {
 	}
 }
 
+// A body is passed on whole, and a denial does not wait for one: it closes the connection, which it does not without a body.
+func TestBodies(t *testing.T) {
+	s := serve(t, "weir {\nlimit fixed-window 1, 1h\n}\nrespond {http.request.body}")
+	for _, want := range []int{http.StatusOK, http.StatusTooManyRequests} {
+		response, err := s.tester.Client.Post(fmt.Sprintf("http://127.0.0.1:%d/", s.port), "text/plain", strings.NewReader("words"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if status, body, _ := s.read(response); status != want || want == http.StatusOK && body != "words" || response.Close != (want != http.StatusOK) {
+			t.Errorf("%d %s, and closes %v", status, body, response.Close)
+		}
+	}
+	response, err := s.tester.Client.Get(fmt.Sprintf("http://127.0.0.1:%d/", s.port))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if status, body, _ := s.read(response); status != http.StatusTooManyRequests || response.Close {
+		t.Errorf("without a body: %d %s, and closes %v", status, body, response.Close)
+	}
+}
+
 // However a client writes the method, it meets the policy of that method, and the handler behind sees the method as it was sent.
 func TestSpellingsOfTheMethod(t *testing.T) {
 	s := serve(t, "weir {\nlimit fixed-window 1, 1h {\nmatch POST /login\nkey header X-Case\n}\n}\nrespond {method}")
