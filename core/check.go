@@ -152,6 +152,28 @@ func validateKept(checks []Check) error {
 	return validate(checks)
 }
 
+// mostOldest is the greatest number of places of any holders that a call gives back. Redis took 0.4 ms for as
+// many, of 20,000 holders, where it took 0.1 ms for one.
+const mostOldest = 256
+
+// validateRefunds returns the reason why units of some checks cannot be given back.
+func validateRefunds(checks []Check) error {
+	places := 0
+	for i := range checks {
+		c := &checks[i]
+		if *c != (Check{Key: c.Key, Limit: c.Limit, Cost: c.Cost, Shadow: c.Shadow}) {
+			return invalid("core: check %d gives units back, and has more than a key, a limit, a cost and a shadow", i)
+		}
+		if c.holds() {
+			places += min(c.Units(), mostOldest+1)
+		}
+	}
+	if places > mostOldest {
+		return invalid("core: more than %d places are to be given back at once: split the call", mostOldest)
+	}
+	return validate(checks)
+}
+
 // mostChecks is the greatest number of checks in a call: Redis decides them in about a millisecond, and serves no other
 // command meanwhile.
 const mostChecks = 256

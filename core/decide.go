@@ -168,7 +168,10 @@ func (s *Settlement) settled() call.Settled {
 	}
 	switch s.Check.Limit.(type) {
 	case Places: // all of them are given back, at any cost
-		own.Cost, own.Holder, own.Renew = 0, exact.Holder{at.Note[2], at.Note[3]}, s.Renew
+		own.Cost, own.Renew, own.Oldest = 0, s.Renew, s.Oldest
+		if !s.Oldest {
+			own.Holder = exact.Holder{at.Note[2], at.Note[3]}
+		}
 	case Bans:
 		if s.Check.Mode != Charge { // the cost is the strikes to be made
 			own.Units = 0

@@ -24,8 +24,11 @@ type Settlement struct {
 	// already, nothing changes.
 	Raise bool
 	// Renew begins the lease of the places of a [Concurrent] limit anew; the limit of the Check says how long it lasts. A
-	// settlement of such a limit without Renew gives back all its places, regardless of the Cost.
+	// settlement of such a limit without Renew gives back all places of its Receipt, regardless of the Cost.
 	Renew bool
+	// Oldest gives back as many places of a [Concurrent] limit as the Check has Units, of any holders: the places with leases
+	// that end first. See [Limiter.RefundAll]. It does not go with Renew, and the Receipt means nothing.
+	Oldest bool
 	// BanFor begins a [Ban] by hand that lasts this long, in place of strikes: see [Limiter.Ban]. Reason is its reason.
 	// The default is 0, which begins none.
 	BanFor time.Duration
@@ -54,6 +57,40 @@ type Settlement struct {
 // A cache of denials (denialcache.New) in another process may go on denying for ten seconds.
 func (l *Limiter) Refund(ctx context.Context, key string, limit Quota, n int) (Decision, error) {
 	return l.settleOne(ctx, Settlement{Check: checkOf(key, limit, n)}, n)
+}
+
+// RefundAll gives back units of several checks, in one round trip, and returns the numbers of each limit afterwards. Each check
+// gives back its [Check.Units] as [Limiter.Refund] does; a [Check.Shadow] check gives them back to the state that shadows are
+// charged to. A check of a [Ban] forgives as many strikes.
+//
+// A check of a [Concurrent] limit gives back places of any holders: for callers without a [Permit] that do not know the holder,
+// such as a gateway where another process hears of the end of a request. The places with leases that end first are given back, and
+// calls that wait for places are woken. Never more are given back than are held. To give a place back twice is to give back the
+// place of another holder, too: do not repeat a RefundAll that may have been carried out, and choose a lease that is short enough to
+// bear a lost one. A [Permit] of which some places were given back ends at its next renewal; the rest of its places is free
+// when their lease ends.
+//
+// A check has a Key, a Limit, a Cost and a Shadow alone: others are errors ([ErrInvalid]) that change nothing, and so are checks that
+// give back more than 256 places together.
+//
+// A cluster or ring gives back on all servers at once. After an error some may have been given back, unless it is
+// [ErrNotDone]; a [PartlySettledError] tells which were certainly not.
+func (l *Limiter) RefundAll(ctx context.Context, checks ...Check) ([]Decision, error) {
+	if err := validateRefunds(checks); err != nil {
+		return nil, err
+	}
+	decisions, settlements := make([]Decision, len(checks)), make([]Settlement, 0, len(checks))
+	for i := range checks {
+		if c := &checks[i]; c.Limit == Unlimited {
+			decisions[i] = unlimitedDecision()
+		} else {
+			settlements = append(settlements, Settlement{Check: *c, Oldest: c.holds(), Decision: &decisions[i]})
+		}
+	}
+	if err := l.settle(ctx, settlements); err != nil {
+		return nil, err
+	}
+	return decisions, nil
 }
 
 // Charge charges n units even if fewer are left: for a download with a size that is known at its end, or for a penalty.

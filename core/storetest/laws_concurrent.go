@@ -29,6 +29,9 @@ var holding = []law{
 	{"a look and a peek take no place", concurrently, peekTakesNoPlace},
 	{"a shadow has places of its own", concurrently, shadowPlaces},
 	{"Reset gives all places back", concurrently, resetGivesBack},
+	{"the oldest places are given back, and never more than are held", concurrently, oldestPlacesAreGivenBack},
+	{"places of several keys and units are given back together", concurrently, refundsOfSeveralLimits},
+	{"refunds without sense are errors that change nothing", concurrently, refundsWithoutSense},
 	{"a limit that holds is estimated where it denies", concurrently, deniedIsEstimated},
 	{"calls that cannot give a place back are errors that change nothing", concurrently, keptPlacesWithoutSense},
 }

@@ -39,6 +39,7 @@ var settling = []law{
 	{"a denial leaves an open window under the numbers that opened it", []string{"fixed-window"}, denialRenumbersNothing},
 	{"a settlement tells what is left when all have been settled", nil, settlementTellsWhatIsLeft},
 	{"a settlement that is asked what is left leaves as much", nil, askingChangesNothing},
+	{"RefundAll gives back what Refund does", nil, refundAllIsRefund},
 	{"Refund, Charge and Settle tell what is left", nil, verbsTellWhatIsLeft},
 	{"settlements without sense are errors that change nothing", nil, settlementsWithoutSense},
 }

@@ -63,6 +63,29 @@ func (p *places) decide(l core.Limit, cost, headroom int, now int64, charge, pas
 	return d
 }
 
+// giveBackOldest gives back so many places that are held, those first with leases that end first.
+func (p *places) giveBackOldest(n int, now int64) {
+	for range n {
+		var oldest *taken
+		for _, one := range p.taken {
+			if one.ends > now && one.cost > 0 && (oldest == nil || one.ends < oldest.ends) {
+				oldest = one
+			}
+		}
+		if oldest == nil {
+			return
+		}
+		oldest.cost--
+	}
+}
+
+// giveBack gives back all places of a holder, unless some were given back before: then nothing is its own.
+func (h *taken) giveBack() {
+	if h.cost == h.check.Units() {
+		h.ends = 0
+	}
+}
+
 func since(now, then int64) time.Duration { return time.Duration(then-now) * time.Microsecond }
 
 // renew begins a lease anew, and reports whether there was none any more.

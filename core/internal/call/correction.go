@@ -54,7 +54,7 @@ func (c *Correction) Noted() bool { return c.At.Order > 0 && c.Spec.Algorithm.No
 func (c *Correction) OfPlaces() bool { return c.Holder != exact.Holder{} && !c.Reserved }
 
 // Hurries reports whether others may wait for the units or places of the correction, so that it must not queue behind settlements.
-func (c *Correction) Hurries() bool { return c.Leaves != nil || c.OfPlaces() }
+func (c *Correction) Hurries() bool { return c.Leaves != nil || c.Oldest || c.OfPlaces() }
 
 // OfTurn reports whether the correction gives back a turn, behind which others may have queued.
 func (c *Correction) OfTurn() bool { return c.Spec.Delayed && !c.Firm }
@@ -87,7 +87,7 @@ func Append(list []Correction, c Correction) []Correction {
 	most := c.Spec.MostCharged()
 	for i := range list {
 		d := &list[i]
-		if !c.Raise && !d.Raise && c.Length == 0 && d.Length == 0 && c.Renew == d.Renew &&
+		if !c.Raise && !d.Raise && c.Length == 0 && d.Length == 0 && c.Renew == d.Renew && c.Oldest == d.Oldest &&
 			c.At == d.At && c.Holder == d.Holder && c.Key == d.Key && c.Spec == d.Spec {
 			d.Events = max(-most, min(d.Events+c.Events, most))
 			d.Charged, d.Instead = d.Charged+c.Charged, min(d.Instead+c.Instead, most)
@@ -142,6 +142,8 @@ type Settled struct {
 	Holder exact.Holder
 	// Raise makes the Cost the least that is used. Renew begins the lease of places anew instead of giving them back.
 	Raise, Renew bool
+	// Oldest gives back as many places as the Units are, of any holders.
+	Oldest bool
 	// BanFor begins a ban of this length, with a Reason, unless it is 0.
 	BanFor time.Duration
 	Reason string
@@ -152,7 +154,7 @@ type Settled struct {
 // correction returns the correction that carries the settlement out.
 func (s *Settled) correction() Correction {
 	c := Correction{Correction: s.Spec.Correction(s.Units, s.Cost, s.At), Key: s.Key, Spec: s.Spec, Wanted: s.Wanted}
-	c.Holder, c.Raise, c.Renew = s.Holder, s.Raise, s.Renew
+	c.Holder, c.Raise, c.Renew, c.Oldest = s.Holder, s.Raise, s.Renew, s.Oldest
 	if s.Reserved {
 		c.Reserved, c.Charged = true, s.Units
 		c.Instead = min(s.Cost, s.Spec.MostCharged())

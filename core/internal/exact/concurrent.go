@@ -140,7 +140,14 @@ func insertHolder(all []holder, h holder) []holder {
 
 func (concurrent) settle(s *Spec, st *State, now int64, c *Correction) bool {
 	all := st.holders()
-	place := slices.IndexFunc(all, func(h holder) bool { return h.Holder == c.Holder })
+	if c.Oldest {
+		left, given := giveBackOldest(all, now, -c.Events)
+		if given {
+			st.setHolders(left)
+		}
+		return given
+	}
+	place := slices.IndexFunc(all, func(h holder) bool { return h.Holder == c.Holder && h.places == -c.Events })
 	if c.Renew {
 		if c.Lost = place < 0 || all[place].until <= now; c.Lost {
 			return false
@@ -155,6 +162,21 @@ func (concurrent) settle(s *Spec, st *State, now int64, c *Correction) bool {
 	}
 	st.setHolders(slices.Delete(all, place, place+1))
 	return true
+}
+
+// giveBackOldest gives back a number of places that are held, the ones with leases that end first. It reports whether there were any; if
+// not, the list is as it was.
+func giveBackOldest(all []holder, now int64, places int) (left []holder, given bool) {
+	first := ended(all, now)
+	last := first
+	for ; last < len(all) && places >= all[last].places; last++ {
+		places -= all[last].places
+	}
+	if last < len(all) && places > 0 {
+		all[last].places -= places
+		given = true
+	}
+	return slices.Delete(all, first, last), given || last > first
 }
 
 func (concurrent) fits(s *Spec, u Usage, cost int) bool {

@@ -20,11 +20,14 @@ type Correction struct {
 	At Charge
 	// Raise makes Events the least that is to be used: nothing is added if as much is used already.
 	Raise bool
-	// Holder has the places that a correction of a limit that holds is about. Events below 0 give all of them back, and
-	// Renew begins their lease anew, unless it has ended. Lost says, once a renewal is carried out, that it had.
+	// Holder has the places that a correction of a limit that holds is about, as many as the Events are below 0: it gives all
+	// of them back, or with Renew begins their lease anew, unless it has ended. Lost says, once a renewal is carried out, that it had.
 	Holder Holder
 	Renew  bool
 	Lost   bool
+	// Oldest gives back places of any holders, as many as the Events are below 0: the ones with leases that end first.
+	// A holder that had more of them keeps the rest until its lease ends, or until they are given back in the same way.
+	Oldest bool
 	// Length begins a ban by hand that lasts this many microseconds, also if one is in force. Events are 1 then. Reason
 	// is its reason.
 	Length int64

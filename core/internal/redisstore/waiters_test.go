@@ -25,6 +25,7 @@ import (
 //   - nobody is denied what is free, unless it is kept for a waiter that has been overtaken for its patience
 //   - who is denied is known, and who is served or has left is not
 //   - whatever is given back goes to the waiters that fit, the one that came first before all others, and they are told
+//   - places that are given back without telling whose are as many as are held at most, and none that are kept for a waiter
 //   - no waiter passes one that came before and wants the same, or one that has been overtaken for its patience
 //   - in the end everybody who still asks is served, and the dead cost the others no more than a second
 func TestOrderOfWaiters(t *testing.T) {
@@ -48,6 +49,7 @@ func TestOrderOfWaiters(t *testing.T) {
 			"arrive":  func(*rapid.T) { o.arrive() },
 			"ask":     func(*rapid.T) { o.with((*asker).waits, o.ask) },
 			"release": func(*rapid.T) { o.with((*asker).holds, o.release) },
+			"oldest":  func(*rapid.T) { o.giveBackOldest() },
 			"renew":   func(*rapid.T) { o.with((*asker).holds, o.renew) },
 			"leave":   func(*rapid.T) { o.with((*asker).waits, o.leave) },
 			"die":     func(*rapid.T) { o.with((*asker).lives, o.forget) },
@@ -373,6 +375,37 @@ func (o *order) correction(a *asker, of exact.Correction) call.Correction {
 func (o *order) release(a *asker) {
 	o.correct(nil, o.correction(a, exact.Correction{Holder: a.check.Holder}))
 	o.forget(a)
+}
+
+// giveBackOldest gives back places of whoever holds them: never those that are kept for a waiter.
+func (o *order) giveBackOldest() {
+	places := rapid.IntRange(1, 4).Draw(o.T, "given back")
+	before := o.look()
+	want := max(0, before.heldNow()-places)
+	o.correct(nil, call.Correction{Correction: exact.Correction{Events: -places, Oldest: true}, Key: o.key, Spec: plans[4]})
+	after := o.look()
+	if got := after.heldNow(); got != want {
+		o.Errorf("%d of %d places are given back, and %d are held then: %v, and before %v", places, before.heldNow(), got, after, before)
+	}
+	for _, a := range slices.Clone(o.askers) {
+		name := call.HolderName(a.check.Holder)
+		if a.check.Units > 1 {
+			name += "*" + strconv.Itoa(a.check.Units)
+		}
+		if a.holds() && a.ends > o.now && after.holders[name] != a.ends {
+			o.forget(a) // it may have kept some of its places, and is not told
+		}
+	}
+}
+
+// heldNow returns how many places are held, those that are kept for waiters left aside.
+func (s *seen) heldNow() (places int) {
+	for name, ends := range s.holders {
+		if ends > s.now && !strings.HasPrefix(name, "+") {
+			places += call.HolderPlaces(name)
+		}
+	}
+	return places
 }
 
 func (o *order) renew(a *asker) {

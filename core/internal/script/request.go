@@ -34,7 +34,7 @@ type Request struct {
 	checks int // or corrections
 	load   int // by how much more they take than as many checks of a bucket, in such checks
 	noted  int // how many of them are noted
-	logged int // units that a list would have to remember, each time the call is asked
+	logged int // units that a list would have to remember, each time the call is asked, or holders that are removed
 	// alike says that the same request may be asked several times at once: no two of its checks
 	// are about one state.
 	alike bool
@@ -298,6 +298,9 @@ func (r *Request) SetCorrections(list []call.Correction, clock func() int64, key
 		} else {
 			r.appendCorrection(c, clock)
 		}
+		if c.Oldest { // as many members may be removed
+			r.logged -= c.Events
+		}
 		if c.Reserved {
 			r.close(c)
 		}
@@ -426,6 +429,8 @@ func how(c *call.Correction) (word any) {
 		word = "reset"
 	case c.Renew:
 		word = "renew"
+	case c.Oldest:
+		word = "oldest"
 	case c.Length > 0:
 		word = "ban"
 	case c.OfTurn():

@@ -8,7 +8,8 @@
 --       how: "raise" if the units are the least to be used, "last" for a place in a queue,
 --       which is given back only while no other request queues behind it, "reset" if nothing
 --       is to be left of the key, or "settle". Of a concurrent limit the holder stands where
---       others have what was used, and "renew" begins its lease anew; the units are its places.
+--       others have what was used, and "renew" begins its lease anew; the units are its places. "oldest" gives back
+--       as many places as there are units, whoever holds them.
 --       "ban" begins a ban by hand, which lasts so many microseconds as there are units; the reason stands
 --       where others have what was used.
 --       A "?" behind it asks what is used afterwards.

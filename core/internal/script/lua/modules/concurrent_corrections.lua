@@ -33,6 +33,39 @@ local function reset(key)
   end
 end
 
+-- oldest gives back so many places of any holders. The leases that end first come first.
+local function oldest(key, wanted)
+  local names = try('ZRANGE', key, format('(%d', now), '+inf', 'BYSCORE', 'LIMIT', '0', wanted + places.most)
+  if state.is_damage(names) then
+    return
+  end
+  local gone, further, rest, ends = {}, 0, nil, nil
+  for _, name in ipairs(names) do
+    if wanted == 0 then
+      break
+    elseif string.byte(name) ~= 43 then -- a "+": it is kept for a waiter, and not held
+      local own = places.places_of(name)
+      gone[#gone + 1] = name
+      if own > wanted then -- its holder keeps the rest
+        rest, ends = places.named(string.match(name, '^[^*]+'), own - wanted), call('ZSCORE', key, name)
+        further, wanted = further + wanted, 0
+      else
+        further, wanted = further + own - 1, wanted - own
+      end
+    end
+  end
+  if #gone > 0 then
+    call('ZREM', key, unpack(gone)) -- a server that has no memory left denies ZADD unless the script has written before
+    if rest then
+      call('ZADD', key, ends, rest)
+    end
+    if further > 0 then
+      places.add_further(key, -further)
+    end
+    waiters.given_back(key)
+  end
+end
+
 -- settle carries out a correction: the units are places, less than 0, and the word is their holder. "leave" removes a waiter.
 local function settle(key, limit, correction)
   local how, holder, number = correction.how, correction.word, -correction.units
@@ -48,6 +81,8 @@ local function settle(key, limit, correction)
       end
       waiters.given_back(key)
     end
+  elseif how == 'oldest' then
+    oldest(key, number)
   elseif how == 'leave' and not state.is_damage(try('ZCARD', key)) then
     waiters.leave(key, holder, number)
     waiters.given_back(key) -- also if it has only held up others

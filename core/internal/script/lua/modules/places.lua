@@ -141,6 +141,6 @@ end
 
 return {
   wanted = wanted, further = further, living = living, front = front, most_cost = most_cost, most = most,
-  named = named, count_further = count_further, add_further = add_further, further_of = further_of, in_use = in_use,
+  named = named, places_of = places_of, count_further = count_further, add_further = add_further, further_of = further_of, in_use = in_use,
   ended_further = ended_further, mend = mend, deny = deny,
 }
