@@ -15,6 +15,7 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/weir-go/ratelimit/cmd/weir/internal/forward"
+	"github.com/weir-go/ratelimit/cmd/weir/internal/rlqs"
 	"github.com/weir-go/ratelimit/cmd/weir/internal/rls"
 	"github.com/weir-go/ratelimit/cmd/weir/internal/serving"
 )
@@ -22,6 +23,8 @@ import (
 const serveHelp = `Serves envoy.service.ratelimit.v3, the rate limit service of Envoy, by the YAML files of github.com/envoyproxy/ratelimit. The files are read
 again when they change. Files that make no sense never replace others, and the log says file, line and column. All descriptors of a request are one
 call to Redis: all of them are charged, or none.
+
+On the same port it serves envoy.service.rate_limit_quota.v3, which assigns parts of the limits to Envoys: they decide by themselves then.
 
 The environment variables of that service mean the same, such as REDIS_URL, RUNTIME_ROOT and LIMIT_RESPONSE_HEADERS_ENABLED. Those that are set and
 have no effect are named at the start. Flags go before variables.
@@ -67,6 +70,10 @@ func serveCommand(stderr io.Writer) *cli.Command {
 			},
 			&cli.BoolFlag{Name: "as-reference", Usage: "count as github.com/envoyproxy/ratelimit does: charge each descriptor, over its limit or not"},
 			&cli.FloatFlag{Name: "over", Usage: "decide hot keys without Redis, and admit this `PART` of a limit too much at most, such as 0.01"},
+			&cli.DurationFlag{
+				Name: "quota-lease", Value: rlqs.DefaultLease,
+				Usage: "how long a quota lasts that Envoy's quota filter is assigned: a `TIME` of whole seconds, at least 2s",
+			},
 			&cli.StringFlag{Name: "grpc", Usage: "the `ADDRESS` for gRPC; by default GRPC_HOST and GRPC_PORT, or else 0.0.0.0:8081"},
 			&cli.StringFlag{Name: "http", Usage: "the `ADDRESS` for HTTP; by default HOST and PORT, or else 0.0.0.0:8080"},
 			&cli.StringFlag{Name: "debug", Usage: "the `ADDRESS` for debugging; by default DEBUG_HOST and DEBUG_PORT, or else 0.0.0.0:6070"},
@@ -167,6 +174,9 @@ func serveSettings(c *cli.Command, environ []string) (serving.Settings, error) {
 	}
 	if s.Rules.Timeout <= 0 || s.Drain <= 0 {
 		return s, errors.New("-timeout and -drain have to be positive")
+	}
+	if s.QuotaLease = c.Duration("quota-lease"); s.QuotaLease < rlqs.ShortestLease || s.QuotaLease > time.Minute || s.QuotaLease%time.Second != 0 {
+		return s, errors.New("-quota-lease is a number of whole seconds from 2s to 1m")
 	}
 	if s.Leave < 0 {
 		return s, errors.New("-leave is at least 0")

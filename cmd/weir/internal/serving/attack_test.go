@@ -13,6 +13,7 @@ import (
 	"time"
 
 	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	quotapb "github.com/envoyproxy/go-control-plane/envoy/service/rate_limit_quota/v3"
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
 	"google.golang.org/grpc"
@@ -126,10 +127,10 @@ func TestHostileRequests(t *testing.T) {
 		{"entries without keys", list(many, descriptor("", "", "", "x")), codes.OK, ok, 1},
 		{"a key with zeros and line ends", list(many, descriptor("\x00\r\n", "{}\x00")), codes.OK, ok, 1},
 		{"10,000 entries", list(many, descriptor(make([]string, 20_000)...)), codes.OK, ok, 1},
-		{"a value of a megabyte", list(descriptor("many", strings.Repeat("v", 1<<20-100))), codes.OK, ok, 0},
-		{"a message of more", list(descriptor("many", strings.Repeat("v", 1<<20))), codes.ResourceExhausted, 0, 0},
-		{"a value for stars", list(many, descriptor("star", strings.Repeat("ab", 1<<18)+"c")), codes.OK, ok, 1},
-		{"a value that matches no star", list(many, descriptor("star", strings.Repeat("ab", 1<<18))), codes.OK, ok, 1},
+		{"the longest value", list(descriptor("many", strings.Repeat("v", mostMessage-100))), codes.OK, ok, 0},
+		{"a message of more", list(descriptor("many", strings.Repeat("v", mostMessage))), codes.ResourceExhausted, 0, 0},
+		{"a value for stars", list(many, descriptor("star", strings.Repeat("ab", 1<<16)+"c")), codes.OK, ok, 1},
+		{"a value that matches no star", list(many, descriptor("star", strings.Repeat("ab", 1<<16))), codes.OK, ok, 1},
 		{"all hits there are", list(many, changed(descriptor("two", ""), hits(math.MaxUint64, false))), codes.OK, over, 0},
 		{"half of them", list(many, changed(descriptor("two", ""), hits(math.MaxInt64+1, false))), codes.OK, over, 0},
 		{"hits that become none together", list(changed(descriptor("many", ""), hits(1<<63, false)), changed(descriptor("many", ""), hits(1<<63, false))), codes.OK, over, 0},
@@ -246,6 +247,29 @@ func TestHalfARequestIsGivenUp(t *testing.T) {
 		if err := stream.RecvMsg(&pb.RateLimitResponse{}); status.Code(err) != codes.DeadlineExceeded {
 			t.Errorf("%v", err)
 		}
+	}
+}
+
+// A connection has few streams that nobody answers, and so few bytes of requests that are not whole: the client waits with the others.
+func TestStreamsOfAConnectionAreBounded(t *testing.T) {
+	if most := mostStreams * mostMessage; most > 64<<20 {
+		t.Errorf("a connection may leave %d bytes of requests that are not whole", most)
+	}
+	r := attacked(t, func(*Settings) {})
+	connection := r.connect(t)
+	quota := grpc.StreamDesc{ClientStreams: true, ServerStreams: true}
+	for range mostStreams {
+		if _, err := connection.NewStream(t.Context(), &quota, quotapb.RateLimitQuotaService_StreamRateLimitQuotas_FullMethodName); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if _, err := connection.NewStream(ctx, &quota, quotapb.RateLimitQuotaService_StreamRateLimitQuotas_FullMethodName); status.Code(err) != codes.DeadlineExceeded {
+		t.Errorf("one stream more: %v, want it to wait", err)
+	}
+	if left := leftOf(t, r.connect(t), "many"); left != 1_000_000 {
+		t.Errorf("another client has %d left", left)
 	}
 }
 

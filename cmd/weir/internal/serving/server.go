@@ -16,6 +16,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	quotapb "github.com/envoyproxy/go-control-plane/envoy/service/rate_limit_quota/v3"
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
@@ -28,6 +29,7 @@ import (
 	"github.com/weir-go/ratelimit/cmd/weir/internal/descriptors"
 	"github.com/weir-go/ratelimit/cmd/weir/internal/forward"
 	"github.com/weir-go/ratelimit/cmd/weir/internal/metrics"
+	"github.com/weir-go/ratelimit/cmd/weir/internal/rlqs"
 	"github.com/weir-go/ratelimit/cmd/weir/internal/rls"
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/guard"
@@ -56,15 +58,21 @@ func (a Addresses) attributes() []any {
 }
 
 const (
-	// mostMessage is how many bytes a request may have.
-	mostMessage = 1 << 20
-	// mostStreams is how many requests of one connection are answered at once. The others of its client wait.
-	mostStreams = 1000
+	// mostMessage is how many bytes a request of gRPC may have.
+	mostMessage = 256 << 10
+	// mostStreams is how many requests of one connection are answered at once. The others of its client wait. So a connection has 64 MiB at most of requests
+	// that are not whole.
+	mostStreams = 256
+	// shortestPing is how often a client may ask whether its connection still is: Envoy does so at the connection_keepalive of its cluster.
+	shortestPing = 100 * time.Millisecond
 	// lookEvery is how often the store is asked whether it answers, and lookFor how long it may take.
 	lookEvery, lookFor = time.Second, time.Second
 	// longestArrival is how long a request of gRPC may take until it is answered, if its client sets no shorter time.
 	longestArrival = 30 * time.Second
 )
+
+// longestAnswer is how long a request of HTTP may take, with the time that a policy has it wait.
+const longestAnswer = 5 * time.Minute
 
 // server is a service that runs.
 type server struct {
@@ -72,6 +80,7 @@ type server struct {
 	logger   *slog.Logger
 	limiter  *core.Limiter
 	service  *rls.Service
+	quotas   *rlqs.Service
 	forward  *forward.Handler // nil: there are no policies
 	health   *health.Server
 	seen     version // of the files that were read last
@@ -91,7 +100,7 @@ func Run(ctx context.Context, settings Settings, logger *slog.Logger, ready func
 		return err
 	}
 	defer func() { err = errors.Join(err, counts.Close(context.WithoutCancel(ctx))) }()
-	limiter, closeStore, err := settings.Store.open(settings.Rules.Timeout, logger)
+	store, limiter, closeStore, err := settings.Store.open(settings.Rules.Timeout, logger)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrStore, err)
 	}
@@ -100,6 +109,10 @@ func Run(ctx context.Context, settings Settings, logger *slog.Logger, ready func
 	s := &server{
 		settings: settings, logger: logger, limiter: limiter, service: rls.New(limiter, settings.Rules), health: health.NewServer(), metrics: counts,
 	}
+	s.quotas = rlqs.New(store, s.service.Config, rlqs.Options{
+		Lease: settings.QuotaLease, Timeout: settings.Rules.Timeout, Logger: logger,
+		Open: settings.Rules.OnError == rls.Open, Closed: settings.Rules.OnError == rls.Closed,
+	})
 	if names := settings.ignored(); len(names) > 0 {
 		logger.Warn("these variables have no effect", "variables", strings.Join(names, " "))
 	}
@@ -234,7 +247,7 @@ func (s *server) tellHealth() {
 	if s.unhealthy() != "" {
 		answer = healthpb.HealthCheckResponse_NOT_SERVING
 	}
-	for _, name := range []string{"", "ratelimit", pb.RateLimitService_ServiceDesc.ServiceName} {
+	for _, name := range []string{"", "ratelimit", pb.RateLimitService_ServiceDesc.ServiceName, quotapb.RateLimitQuotaService_ServiceDesc.ServiceName} {
 		s.health.SetServingStatus(name, answer)
 	}
 }
@@ -278,6 +291,7 @@ func (s *server) serve(ctx context.Context, ready func(Addresses)) error {
 			MaxConnectionAge: s.settings.ConnectionAge, MaxConnectionAgeGrace: s.settings.ConnectionGrace,
 		}),
 		grpc.MaxRecvMsgSize(mostMessage), grpc.MaxConcurrentStreams(mostStreams),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: shortestPing, PermitWithoutStream: true}),
 		grpc.InTapHandle(s.bound),
 	}
 	if s.settings.TLS.Cert != "" {
@@ -293,6 +307,7 @@ func (s *server) serve(ctx context.Context, ready func(Addresses)) error {
 	}
 	servers := grpc.NewServer(options...)
 	pb.RegisterRateLimitServiceServer(servers, s.service)
+	quotapb.RegisterRateLimitQuotaServiceServer(servers, s.quotas)
 	healthpb.RegisterHealthServer(servers, s.health)
 	reflection.Register(servers)
 	web, debug := s.webServer(s.routes()), s.webServer(s.debugRoutes())
@@ -370,6 +385,7 @@ func (s *server) leave(failed <-chan error) error {
 func (s *server) end(ctx context.Context, servers *grpc.Server, others ...*http.Server) {
 	s.ending.Store(true)
 	s.health.Shutdown()
+	s.quotas.Close()
 	s.logger.Info("ending: the requests that were begun are answered", "for", s.settings.Drain)
 	ctx, cancel := context.WithTimeout(ctx, s.settings.Drain)
 	defer cancel()
@@ -438,6 +454,7 @@ func (s *server) webServer(handler http.Handler) *http.Server {
 	}
 	return &http.Server{
 		Handler: http.HandlerFunc(closing), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: 5 * time.Minute,
+		WriteTimeout: longestAnswer,
 	}
 }
 

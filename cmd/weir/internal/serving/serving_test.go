@@ -738,7 +738,7 @@ func TestStores(t *testing.T) {
 		"a cluster":  {URL: strings.Join(redistest.SharedCluster(t).Addrs(), ","), Kind: "CLUSTER"},
 		"a URL":      {URL: redistest.Shared(t).URL(), Kind: "SINGLE"},
 	} {
-		limiter, end, err := store.open(patience, slog.New(slog.DiscardHandler))
+		_, limiter, end, err := store.open(patience, slog.New(slog.DiscardHandler))
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
@@ -756,7 +756,7 @@ func TestStores(t *testing.T) {
 		{URL: "a:1", Kind: "SINGLE", TLS: true, CA: "none"},
 		{URL: "http://a", Kind: "SINGLE"},
 	} {
-		if _, _, err := store.open(time.Second, slog.New(slog.DiscardHandler)); err == nil {
+		if _, _, _, err := store.open(time.Second, slog.New(slog.DiscardHandler)); err == nil {
 			t.Errorf("%+v is a store", store)
 		}
 	}
@@ -778,7 +778,7 @@ func TestStoresWithTLS(t *testing.T) {
 		store   Store
 		answers bool
 	}{{"all is right", whole, true}, {"any name", anyName, true}, {"an unknown authority", unknown, false}, {"a wrong password", password, false}} {
-		limiter, end, err := test.store.open(patience, slog.New(slog.DiscardHandler))
+		_, limiter, end, err := test.store.open(patience, slog.New(slog.DiscardHandler))
 		if err != nil {
 			t.Fatalf("%s: %v", test.what, err)
 		}

@@ -46,6 +46,8 @@ type Settings struct {
 	TLS          TLS
 	Store        Store
 	Rules        rls.Options
+	// QuotaLease is how long a quota lasts that is assigned to a proxy. The default is rlqs.DefaultLease.
+	QuotaLease time.Duration
 	// Metrics say what is counted, and where Prometheus reads it.
 	Metrics Metrics
 	// LogLevel and LogJSON change the log.

@@ -53,18 +53,18 @@ func storeOf(e *environment) Store {
 	}
 }
 
-// open returns a limiter on the store, and what closes it.
-func (s *Store) open(budget time.Duration, logger *slog.Logger) (*core.Limiter, func() error, error) {
+// open returns the store and a limiter on it, and what closes both.
+func (s *Store) open(budget time.Duration, logger *slog.Logger) (core.Store, *core.Limiter, func() error, error) {
 	options := []core.Option{core.WithBudget(budget), core.WithQueue(1<<16, budget), core.WithLogger(logger), core.WithTrace(s.Trace)}
 	if s.Prefix != "" {
 		if err := core.ValidatePrefix(s.Prefix); err != nil {
-			return nil, nil, err
+			return nil, nil, nil, err
 		}
 		options = append(options, core.WithPrefix(s.Prefix))
 	}
 	store, closeClient, err := s.connect(options)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	if s.Denials > 0 {
 		store = denialcache.New(store, s.Denials, core.WithLogger(logger))
@@ -73,7 +73,7 @@ func (s *Store) open(budget time.Duration, logger *slog.Logger) (*core.Limiter, 
 		store = core.Lease(store, core.Tolerance{Over: s.Over}, core.WithLogger(logger))
 	}
 	limiter := core.New(store, core.WithLogger(logger))
-	return limiter, func() error { return errors.Join(limiter.Close(), closeClient()) }, nil
+	return store, limiter, func() error { return errors.Join(limiter.Close(), closeClient()) }, nil
 }
 
 // connect returns the store. It sends nothing yet.
