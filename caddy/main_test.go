@@ -11,17 +11,18 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig"
 	"github.com/caddyserver/caddy/v2/caddytest"
 )
 
 // patience is how long a test waits for an event that is certain to come.
-const patience = time.Minute
+const patience = 3 * time.Minute
 
 // adminPort is where the Caddy of this process is configured.
 var adminPort int
 
-// Caddy keeps its files in a directory of the tests.
+// Caddy keeps its files in a directory of the tests. It runs before the first of them: caddytest would wait ten seconds for it, and leave the tests out.
 func TestMain(m *testing.M) {
 	directory, err := os.MkdirTemp("", "caddy")
 	if err != nil {
@@ -33,6 +34,9 @@ func TestMain(m *testing.M) {
 		}
 	}
 	adminPort = freePort()
+	if err := caddy.Load(fmt.Appendf(nil, `{"admin": {"listen": "localhost:%d"}}`, adminPort), true); err != nil {
+		panic(err)
+	}
 	code := m.Run()
 	_ = os.RemoveAll(directory)
 	os.Exit(code)
