@@ -27,7 +27,7 @@ packages_with_frameworks = $$($(GO) list -modfile=latest.mod -f \
 # Modules of their own, so that what they need is no dependency of the root module.
 # That of proof comes first: its tests wait for servers that they have broken, while others compute. That of cmd/weir comes
 # before bench, which builds it and finds its packages compiled.
-MODULES = proof cmd/weir bench asynq caddy connect examples/adaptive examples/chi examples/demo/browsertest examples/fiber examples/mcp examples/observability examples/sqlstore examples/websocket grpc internal/conformance internal/routertest river
+MODULES = proof cmd/weir bench asynq caddy connect examples/adaptive examples/chi examples/connect examples/demo/browsertest examples/fiber examples/mcp examples/observability examples/river examples/sqlstore examples/websocket grpc internal/conformance internal/routertest river
 BROWSERTEST = examples/demo/browsertest
 # Packages whose tests depend on the server, and start neither a browser nor Prometheus.
 SERVER_PACKAGES = ./core/... ./guard/... ./nethttp/... ./gin/... ./echo/... ./outbound/... ./telemetry/... \
