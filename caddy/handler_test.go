@@ -360,6 +360,20 @@ func TestUsers(t *testing.T) {
 	s.want(http.StatusOK, "/", as("bob"))
 }
 
+// Handlers one behind the other make one list of fields, and charge one limit once.
+func TestHandlersAddUp(t *testing.T) {
+	s := serve(t, "weir fixed-window 3, 1h\nweir leaky 5, 1/h {\nlimit fixed-window 3, 1h\n}\nrespond served")
+	for left := 2; left >= 0; left-- {
+		status, _, h := s.get("/")
+		told := strings.Join(h.Values("RateLimit"), ", ")
+		want := fmt.Sprintf(`"fixed-window:3:1h";r=%d;`, left)
+		if status != http.StatusOK || strings.Count(told, `"fixed-window:3:1h"`) != 1 || !strings.Contains(told, want) || !strings.Contains(told, `"leaky:5:1/h"`) {
+			t.Errorf("%d %s, want %s", status, told, want)
+		}
+	}
+	s.want(http.StatusTooManyRequests, "/")
+}
+
 // Directives behind the limiter change the request that placeholders read, and see its decisions' fields.
 func TestPlaceholdersReadTheRequest(t *testing.T) {
 	s := serve(t, "weir {\nlimit concurrent 1, 1m\n}\nmethod PUT\nrewrite * /other?x=1\nrespond \"{method} {uri} {http.request.orig_uri}\"")
