@@ -130,7 +130,7 @@ func (c *Config) Dump() string {
 			_, _ = b.WriteString(", unlimited: true")
 		}
 		if l.algorithm != "" {
-			_, _ = fmt.Fprintf(&b, ", limit: %s", l.Counts)
+			_, _ = fmt.Fprintf(&b, ", limit: %s", l.Of())
 		}
 		_ = b.WriteByte('\n')
 	}

@@ -36,6 +36,8 @@ func (u Unit) Length() time.Duration { return lengths[u] }
 type Limit struct {
 	// Counts is the limit that decides. It is the zero Quota if nothing is counted: if Unlimited, and if RequestsPerUnit is 0, which no request passes.
 	Counts core.Quota
+	// Places is the limit that decides in place of Counts, if it is one of how many requests there are at once.
+	Places core.Places
 	// RequestsPerUnit and Unit are told to the proxy.
 	RequestsPerUnit uint32
 	Unit            Unit
@@ -60,6 +62,17 @@ type Limit struct {
 // Plain reports whether the limit is one of the reference's: a number of requests in each unit of its calendar.
 func (l *Limit) Plain() bool { return l.algorithm == "" }
 
+// Holds reports whether requests hold places of the limit until they give them back.
+func (l *Limit) Holds() bool { return l.Places != core.Places{} }
+
+// Of returns the limit that decides: Counts or Places.
+func (l *Limit) Of() core.Limit {
+	if l.Holds() {
+		return l.Places
+	}
+	return l.Counts
+}
+
 // Describe puts the limit into words.
 func (l *Limit) Describe() string {
 	var parts []string
@@ -73,6 +86,8 @@ func (l *Limit) Describe() string {
 		if text := l.Counts.String(); !strings.Contains(text, "every") {
 			parts = append(parts, text)
 		}
+	case l.Holds():
+		parts = append(parts, fmt.Sprintf("%d at once", l.RequestsPerUnit), l.Places.String())
 	default:
 		parts = append(parts, fmt.Sprintf("%d per %s", l.RequestsPerUnit, unit), l.Counts.String())
 	}
@@ -154,10 +169,42 @@ type numbers struct {
 	hasBurst  bool
 	zone      string
 	hasZone   bool
+	lease     string
+}
+
+// concurrent is the algorithm of places.
+const concurrent = "concurrent"
+
+// places returns the limit of places of some numbers.
+func (n *numbers) places() (core.Places, error) {
+	lease := n.unit.Length()
+	if n.lease != "" {
+		var err error
+		if lease, err = time.ParseDuration(n.lease); err != nil {
+			return core.Places{}, fmt.Errorf("the lease %q is no time, such as 90s", n.lease)
+		}
+	}
+	switch {
+	case n.hasBurst:
+		return core.Places{}, fmt.Errorf("burst is for the algorithms %s", strings.Join(buckets, ", "))
+	case n.hasZone:
+		return core.Places{}, errors.New("time_zone is for limits without an algorithm, which count in windows of a calendar")
+	}
+	places := core.Concurrent(int(max(1, n.requests)), lease).Named("at-once")
+	if err := places.Validate(); err != nil {
+		return core.Places{}, errors.New(strings.TrimPrefix(err.Error(), "core: "))
+	}
+	if n.requests == 0 {
+		return core.Places{}, nil
+	}
+	return places, nil
 }
 
 // quota returns the limit of some numbers.
 func (n *numbers) quota() (core.Quota, error) {
+	if n.lease != "" {
+		return core.Quota{}, errors.New("lease is for the algorithm concurrent")
+	}
 	if n.hasBurst && !slices.Contains(buckets, n.algorithm) {
 		return core.Quota{}, fmt.Errorf("burst is for the algorithms %s", strings.Join(buckets, ", "))
 	}

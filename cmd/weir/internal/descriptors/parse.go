@@ -274,7 +274,7 @@ var places = map[string]string{
 	"key": descriptor, "value": descriptor, "rate_limit": descriptor, "shadow_mode": descriptor, "quota_mode": descriptor, "detailed_metric": descriptor,
 	"value_to_metric": descriptor, "share_threshold": descriptor, "metadata": descriptor,
 	"unit": limit, "requests_per_unit": limit, "unlimited": limit, "name": limit + " and of replaces", "replaces": limit,
-	"algorithm": limit, "burst": limit, "time_zone": limit,
+	"algorithm": limit, "burst": limit, "time_zone": limit, "lease": limit,
 }
 
 const (
@@ -508,6 +508,7 @@ func (r *reader) rateLimit(n *yaml.Node, l *Limit) {
 			numbers.hasBurst = true
 			r.number(&numbers.burst)(key, value)
 		},
+		"lease": r.text(&numbers.lease),
 		"time_zone": func(key, value *yaml.Node) {
 			numbers.hasZone = true
 			r.text(&numbers.zone)(key, value)
@@ -530,12 +531,17 @@ func (r *reader) rateLimit(n *yaml.Node, l *Limit) {
 	case !known:
 		r.failf(at, "the unit %q is none of second, minute, hour, day, week, month and year", unit)
 		return
-	case numbers.algorithm != "" && algorithms[numbers.algorithm] == nil:
-		r.failf(algorithmAt, "the algorithm %q is none of gcra, leaky, sliding_log, sliding_window and token_bucket", numbers.algorithm)
+	case numbers.algorithm != "" && numbers.algorithm != concurrent && algorithms[numbers.algorithm] == nil:
+		r.failf(algorithmAt, "the algorithm %q is none of concurrent, gcra, leaky, sliding_log, sliding_window and token_bucket", numbers.algorithm)
 		return
 	}
 	var err error
-	if l.Counts, err = numbers.quota(); err != nil {
+	if numbers.algorithm == concurrent {
+		l.Places, err = numbers.places()
+	} else {
+		l.Counts, err = numbers.quota()
+	}
+	if err != nil {
 		r.failf(n, "%v", err)
 	}
 	l.RequestsPerUnit, l.Unit, l.algorithm = numbers.requests, numbers.unit, numbers.algorithm

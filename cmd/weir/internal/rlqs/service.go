@@ -278,6 +278,9 @@ func (s *Service) assign(ctx context.Context, b *known, limit *descriptors.Limit
 	case limit == nil, limit.Unlimited, limit.Shadow:
 		b.granted(lease{at: now}, now.Add(told*2/5))
 		return s.blanket(b, typev3.RateLimitStrategy_ALLOW_ALL, told)
+	case limit.Holds(): // a proxy tells when a request begins, and not when it ends
+		b.granted(lease{at: now}, now.Add(told*2/5))
+		return nil
 	case limit.RequestsPerUnit == 0:
 		b.granted(lease{at: now}, now.Add(told*2/5))
 		return s.blanket(b, typev3.RateLimitStrategy_DENY_ALL, told)

@@ -63,7 +63,7 @@ func (s *Service) countHits(all []question, denied, decided bool) {
 		partly := s.options.AsReference && q.limit.Plain()
 		limit := 0
 		if q.limit.RequestsPerUnit > 0 {
-			limit = q.limit.Counts.Capacity()
+			limit = q.limit.Of().Capacity()
 		}
 		before := uint64(max(0, q.used))
 		if partly || !denied && !q.over { // they were charged

@@ -31,7 +31,7 @@ func (s *Service) decide(ctx context.Context, all []question) (denied bool, err 
 		if !q.counted() {
 			continue
 		}
-		refunds = refunds && q.givesBack(s.options.AsReference)
+		refunds = refunds && q.negative && q.hits > 0
 		if q.quota && !q.negative {
 			quotas++
 		}
@@ -55,7 +55,7 @@ func (s *Service) decide(ctx context.Context, all []question) (denied bool, err 
 		passed, plain := true, false // whether all fit, and whether a limit without a quota denies
 		var decisions []core.Decision
 		if len(checks) > 0 {
-			if decisions, err = s.limiter.AllowAll(ctx, checks...); err != nil {
+			if decisions, err = s.allow(ctx, checks); err != nil {
 				return false, err
 			}
 		}
@@ -84,12 +84,12 @@ func (q *question) state() state {
 	if q.limit.RequestsPerUnit == 0 {
 		return state{} // nothing is counted
 	}
-	return state{q.key, q.limit.Counts.Identity(), q.limit.Shadow}
+	return state{q.key, q.limit.Of().Identity(), q.limit.Shadow}
 }
 
 // check returns the check of a question. If its state is charged by another question of the request, a question that charges nothing only looks.
 func (q *question) check(charged bool) core.Check {
-	c := core.Check{Key: q.key, Limit: q.limit.Counts, Shadow: q.limit.Shadow}
+	c := core.Check{Key: q.key, Limit: q.limit.Of(), Shadow: q.limit.Shadow}
 	switch {
 	case q.negative && q.limit.RequestsPerUnit == 0:
 		c.Limit, c.Mode = never, core.Look
@@ -102,7 +102,7 @@ func (q *question) check(charged bool) core.Check {
 	case q.look():
 		c.Mode = core.Condition
 	default:
-		c.Cost = int(min(q.hits, uint64(q.limit.Counts.Capacity())+1))
+		c.Cost = int(min(q.hits, uint64(q.limit.Of().Capacity())+1))
 	}
 	return c
 }
@@ -112,7 +112,7 @@ func (q *question) learn(d core.Decision, now time.Time) {
 	q.over, q.remaining = !d.Allowed, d.Remaining
 	q.reset = d.ResetAfter
 	if q.limit.RequestsPerUnit > 0 {
-		q.used = q.limit.Counts.Capacity() - d.Remaining
+		q.used = q.limit.Of().Capacity() - d.Remaining
 	}
 	switch {
 	case q.limit.RequestsPerUnit == 0:
@@ -124,30 +124,58 @@ func (q *question) learn(d core.Decision, now time.Time) {
 	}
 }
 
-// givesBack reports whether hits are given back. A shadow is charged to a state of its own, to which nothing is given back.
-func (q *question) givesBack(asReference bool) bool {
-	return q.negative && (asReference || !q.limit.Shadow)
+// allow charges some checks, all of them or none. Places that it takes are held until somebody gives them back, or their lease ends: it asks the store itself,
+// since a limiter would go on renewing them.
+func (s *Service) allow(ctx context.Context, checks []core.Check) ([]core.Decision, error) {
+	for i := range checks {
+		if _, holds := checks[i].Limit.(core.Places); holds && checks[i].Mode == core.Charge {
+			calls := []core.Call{{Checks: checks, Decisions: make([]core.Decision, len(checks))}}
+			_, err := s.options.Store.Decide(ctx, calls)
+			return calls[0].Decisions, err
+		}
+	}
+	return s.limiter.AllowAll(ctx, checks...)
 }
 
-// giveBack gives the negative hits of a request back.
+// mostPlaces is how many places a request gives back at most.
+const mostPlaces = 256
+
+// giveBack gives the negative hits of a request back, all of them in one call. Who holds a place is not known, so the oldest ones are given back.
 func (s *Service) giveBack(ctx context.Context, all []question) error {
+	var of []int
+	var checks []core.Check
+	places := mostPlaces
 	for i := range all {
 		q := &all[i]
-		if !q.counted() || !q.givesBack(s.options.AsReference) {
+		if !q.counted() || !q.negative {
 			continue
 		}
 		if q.limit.RequestsPerUnit == 0 {
 			q.reset = q.limit.Unit.Window(s.options.Now())
 			continue
 		}
-		limit := q.limit.Counts
+		c := core.Check{Key: q.key, Limit: q.limit.Of(), Shadow: q.limit.Shadow && !s.options.AsReference}
 		if s.options.AsReference && q.limit.Plain() {
-			limit = descriptors.Counter(q.limit.Unit)
+			c.Limit = descriptors.Counter(q.limit.Unit)
 		}
-		d, err := s.limiter.Refund(ctx, q.key, limit, int(min(q.hits, uint64(limit.Capacity()))))
-		if err != nil {
-			return err
+		c.Cost = int(min(q.hits, uint64(c.Limit.Capacity())))
+		if q.limit.Holds() {
+			c.Cost = min(c.Cost, places)
+			places -= c.Cost
 		}
+		if c.Cost > 0 {
+			of, checks = append(of, i), append(checks, c)
+		}
+	}
+	if len(checks) == 0 {
+		return nil
+	}
+	decisions, err := s.limiter.RefundAll(ctx, checks...)
+	if err != nil {
+		return err
+	}
+	for n, i := range of {
+		q, d := &all[i], decisions[n]
 		d.Allowed = true
 		if s.options.AsReference && q.limit.Plain() {
 			q.learnCount(d, s.options.Now())
@@ -179,7 +207,7 @@ func (s *Service) count(ctx context.Context, all []question) (denied bool, err e
 		default:
 			check := q.check(false)
 			check.Shadow = false
-			decisions, err := s.limiter.AllowAll(ctx, check)
+			decisions, err := s.allow(ctx, []core.Check{check})
 			if err != nil {
 				return false, err
 			}

@@ -49,7 +49,7 @@ func serveOn(t *testing.T, store core.Store, options Options, file string) *Serv
 	t.Helper()
 	limiter := core.New(store)
 	t.Cleanup(func() { _ = limiter.Close() })
-	options.Now = func() time.Time { return clock }
+	options.Now, options.Store = func() time.Time { return clock }, store
 	if options.Timeout == 0 {
 		options.Timeout = time.Minute
 	}

@@ -50,6 +50,8 @@ type Options struct {
 	OnError OnError
 	// Timeout is how long a request waits for the store at most. The default is 20 milliseconds.
 	Timeout time.Duration
+	// Store is the store of the limiter. It is needed for limits of places.
+	Store core.Store
 	// Metrics count the requests. The default, nil, is none.
 	Metrics *metrics.Metrics
 	// Logger is told of panics. The default is slog.Default.

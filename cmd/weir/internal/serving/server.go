@@ -105,7 +105,7 @@ func Run(ctx context.Context, settings Settings, logger *slog.Logger, ready func
 		return fmt.Errorf("%w: %w", ErrStore, err)
 	}
 	defer func() { err = errors.Join(err, closeStore()) }()
-	settings.Rules.Logger = logger
+	settings.Rules.Logger, settings.Rules.Store = logger, store
 	s := &server{
 		settings: settings, logger: logger, limiter: limiter, service: rls.New(limiter, settings.Rules), health: health.NewServer(), metrics: counts,
 	}
