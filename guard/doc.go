@@ -2,9 +2,10 @@
 // [core.Limiter], and turns the decisions into headers and an answer. It knows the types of
 // net/http and no framework.
 //
-// Programs use an adapter, package nethttp, gin, echo or echo/v5 of this module, which has
-// the same names: this page holds for all of them. An adapter for another framework is
-// written around [Guard.Decide]: examples/fiber in the repository is one. Package guardtest tests it.
+// Programs use an adapter: package nethttp, gin, echo or echo/v5 of this module, or one of the modules grpc, connect and
+// caddy. This page holds for all of them. An adapter for another framework is
+// written around [Guard.Decide]: examples/fiber in the repository is one. Package guardtest tests it. Package guardrpc is
+// for adapters of RPC frameworks.
 //
 // Errors, panics and log messages begin with "ratelimit:", the name under which programs
 // import an adapter.
@@ -91,19 +92,21 @@
 // The files of this package follow the way of a request. A file uses those above it:
 //
 //	policies  policy.go and its parts, options.go  the words of a program; validate.go finds mistakes in them
-//	known     call.go                              the checks of a request, in one call in which each limit is charged once
-//	          call_places.go, call_decided.go      its places, its decisions, and the modes that decide where the store has not answered
+//	          event.go                             the report about a request, for observers
+//	known     call.go                              the checks of a request, in one call in which each limit is charged once; which of
+//	                                               them take places, and which modes answer where the store has not
 //	          generation.go                        the state of a Guard until its policies are replaced
 //	          reservation.go, context.go           the reservation of a request, and its knowledge from stage to stage
-//	plan      check.go, plain.go                   keys, costs and limits become checks; plain.go for one fixed limit
+//	          outcomes.go, nested.go               the decisions so far, also those of limiters around this one
+//	plan      check.go                             keys, costs and limits become checks; one plain check if there is one fixed limit
 //	          plan.go, rules.go                    policies and options become a generation, before requests come
 //	settle    settle.go, grow.go                   the real cost, when the request has been served
-//	answer    denial.go, verdict.go, event.go      header, handler or denial, and the event for observers
+//	answer    denial.go, verdict.go                header, handler or denial
 //	decide    ask.go, places.go                    the store is asked, and the request is held until its turn
 //	          degraded.go                          the store has not answered
 //	          decide.go                            all of them, for one request
 //
-// Guard.go and adaptive.go have the constructors.
+// The constructors are in guard.go and adaptive.go.
 //
 // [httputil.ReverseProxy]: https://pkg.go.dev/net/http/httputil#ReverseProxy
 package guard

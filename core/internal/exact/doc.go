@@ -15,6 +15,6 @@
 //
 // # The algorithms
 //
-// An algorithm is known in its file here, in its file of package script, and in the table in algorithm.go. No other code
+// An algorithm is known in its file here, in its files of package script, and in the table in algorithm.go. No other code
 // asks which algorithm a limit has: it asks the table for the algorithm's properties.
 package exact

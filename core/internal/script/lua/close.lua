@@ -1,12 +1,12 @@
--- Settles what was reserved for a time, besides what settle.lua settles. What has ended is given back first. If
--- the charge itself was, its whole cost is charged.
+-- Settles reservations for a time, and does all that settle.lua does. It first gives back the reservations that have
+-- ended. If the charge to be settled is one of these, its whole cost is charged again.
 --
--- KEYS  as settle.lua has them; then for each of these settlements that of its open reservations, as
+-- KEYS  as settle.lua has them; then for each reservation for a time the key of its open reservations, as
 --       reserve.lua writes it.
--- ARGV  how many of these settlements there are; the words of settle.lua; then for each of them its place
---       among all, the member that it has in the set, and the units to be charged if that is gone.
+-- ARGV  how many reservations for a time there are; the words of settle.lua; then for each of them its place
+--       among all settlements, its member of the set, and the units to be charged if that is gone.
 --
--- Returns what settle.lua does, with a 2 for each of them that had been given back.
+-- Returns the results of settle.lua, with a 2 for each reservation that had been given back.
 
 local corrections, reservations = require('corrections'), require('reservations')
 local closed, each = tonumber(ARGV[1]), corrections.words_of_correction

@@ -2,22 +2,21 @@
 --
 -- KEYS  a key for each check.
 -- ARGV  for each check its limit, such as "take leaky 10000000 1 1": see limit.lua, and its cost: see calls.lua.
---       Checks in a row that share both have them once, and so have calls in a row whose checks
---       share them. Behind them stands the holder of each check
---       that takes places. Then "at", if the instant of the decision is to be told. A check that
---       heeds a ban writes only to mend it; one that may strike has its strikes as its cost, and
---       writes them if its call is denied, though by no ban.
+--       Checks in a row that share both have them once, and so have calls in a row with equal checks.
+--       Behind them stands the holder of each check that takes places. Then "at", if the instant of
+--       the decision is to be told. A check that heeds a ban writes only to mend it; one that may
+--       strike has its strikes as its cost, and writes them if its call is denied and no ban denies it.
 --
 -- If a call is made several times, as many are granted as fit, one after the other.
 --
 -- Of alternatives in a row, the first that fits is charged. A call with alternatives is made once.
 --
--- Returns whole numbers in a text, which is the cheapest reply. For each check it says what the key
+-- Returns whole numbers in a text, which is the cheapest reply. For each check it says how much the key
 -- had used before the call, in as many numbers as the algorithm needs. A "!" behind them says that
--- the key was damaged, a "+" that it had no time to live and has one now, a "-" that leases had ended
--- whose places nobody has given back, a "?" that the call has been denied and has to be made again for the
--- instant in front of it, since the window of that was not among those sent. Behind a check that is to be noted
--- comes its number, or 0. The caller works out the
--- rest. Last comes the instant in microseconds, if it was asked for.
+-- the key was damaged, a "+" that it had no time to live and has one now, a "-" that leases of places had
+-- ended before the places were given back, a "?" that the call has been denied and has to be made again for
+-- the instant in front of it, since the window of that instant was not sent. Behind a check that is to be
+-- noted comes its number, or 0. The caller works out the rest. Last comes the instant in microseconds, if it
+-- was asked for.
 
 return require('calls')(#KEYS, 1)

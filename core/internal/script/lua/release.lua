@@ -1,15 +1,15 @@
--- Gives back places of concurrent limits, one for each holder: what settle.lua does with them, without the words
--- that it needs to tell settlements apart.
+-- Gives back places of concurrent limits, one for each holder. settle.lua does the same, but needs more words to tell
+-- settlements apart.
 --
 -- KEYS  for each place its key. Several places of one key may stand in a row.
--- ARGV  for each place who holds it.
+-- ARGV  for each place its holder.
 --
--- Returns what settle.lua does: for each place a 0, or a 1 if Redis refused, and then, in a line of its own, why it
--- refused the first of these. A place that nobody holds, and a key of another type, are no errors.
+-- Returns the results of settle.lua: for each place a 0, or a 1 if Redis refused, and then, in a line of its own, why it
+-- refused the first of these. A place that the holder does not have, and a key of another type, are no errors.
 
 local call, try, KEYS, ARGV = redis.call, redis.pcall, KEYS, ARGV
 local results, refusal, first = {}, nil, 1
-local waited = {} -- the keys for whose places somebody waits
+local waited = {} -- the keys with waiters
 
 while first <= #KEYS do
   local key, last = KEYS[first], first

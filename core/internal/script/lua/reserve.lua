@@ -1,25 +1,24 @@
--- Decides calls some of whose checks reserve for a time: what such a check is charged is given back at its
--- end, unless it is settled before.
+-- Decides calls with checks that reserve for a time: the charge of such a check is given back at the end of that
+-- time, unless it is settled before.
 --
 -- KEYS  as decide.lua has them; then for each check that reserves the key of its open reservations. That is a sorted set: the
---       score of a member is its end, and the member says who has reserved, when it was charged, what was used then, its
---       number or 0, what was charged, and its limit as settle.lua has it.
--- ARGV  how many checks reserve, and how many words of decide.lua follow; those words; then who reserves,
---       for each of these checks. Those in a row which share their limit, and for how many microseconds they
---       reserve, have in front of them the place of the first one, their number, these microseconds, and
---       their limit for settle.lua.
+--       score of a member is its end. The member has the holder, the instant of the charge, the units used then, the number
+--       of the reservation or 0, the charged units, and the limit as settle.lua reads it.
+-- ARGV  how many checks reserve, and how many words of decide.lua follow; those words; then the holder of each
+--       check that reserves. In front of checks in a row with the same limit and the same time stand the place of
+--       the first one, their number, the time in microseconds, and their limit for settle.lua.
 --
--- Returns what decide.lua does. A "-" says that reservations had ended which nobody has settled.
+-- Returns the reply of decide.lua. A "-" says that reservations had ended before they were settled.
 
 local call, format, match = redis.call, string.format, string.match
 local clock, state, reservations = require('clock'), require('state'), require('reservations')
 local now, checks = clock.now, #KEYS - ARGV[1]
 local terms, names, opens = {}, {}, {} -- of the checks that reserve, by their places
 local lives = {} -- how many milliseconds a set of open reservations lives, at least, or less than 0
-local reclaimed = {} -- the places of those where reservations had ended
+local reclaimed = {} -- the places of checks whose keys had ended reservations
 
--- read_row reads what checks in a row share that reserve. It returns the place of the first one and their number
--- besides.
+-- read_row reads the words that checks in a row share. It also returns the place of the first check, and how many they
+-- are.
 local function read_row(text)
   local place, number, lasts, limit = match(text, '^(%d+) (%d+) (%d+) (.+)$')
   local ends = now + lasts
@@ -27,7 +26,7 @@ local function read_row(text)
   return { limit = limit, ends = format('%d', ends), expires = expires }, tonumber(place), tonumber(number)
 end
 
--- reserve notes what the check at a place was charged, what is used after that, and its number.
+-- reserve notes the units that the check at a place was charged, the units used after that, and its number.
 local function reserve(place, units, after, order)
   local row, open = terms[place], opens[place]
   if after ~= row.after or units ~= row.units or order > 0 then -- most keys have recovered, and get the same

@@ -1,23 +1,25 @@
--- Settles what decisions have charged: gives back what was too much, and adds what was
--- too little.
+-- Settles the charges of decisions: gives back the units that were too many, or adds the units that
+-- were missing.
 --
 -- KEYS  for each check its key.
--- ARGV  for each check: its limit: see limit.lua; the units to add or, below 0, to give back; what was
---       used after the charge, and its number behind a space if it was noted; the instant of the charge, or 0 if it
---       is not known; and
---       how: "raise" if the units are the least to be used, "last" for a place in a queue,
---       which is given back only while no other request queues behind it, "reset" if nothing
---       is to be left of the key, or "settle". Of a concurrent limit the holder stands where
---       others have what was used, and "renew" begins its lease anew; the units are its places. "oldest" gives back
---       as many places as there are units, whoever holds them.
---       "ban" begins a ban by hand, which lasts so many microseconds as there are units; the reason stands
---       where others have what was used.
---       A "?" behind it asks what is used afterwards.
+-- ARGV  for each check: its limit: see limit.lua; the units to add or, below 0, to give back; the units used
+--       after the charge, and its number behind a space if it was noted; the instant of the charge, or 0 if it
+--       is not known; and how:
+--         "settle"  adds or gives back the units.
+--         "raise"   has at least the units used.
+--         "last"    gives back a place in a queue only while no other request queues behind it.
+--         "reset"   leaves nothing of the key.
+--         "renew"   begins the lease of places anew. For a concurrent limit, the units are places, and the
+--                   holder stands in place of the used units.
+--         "oldest"  gives back as many places as there are units, the oldest first, of any holder.
+--         "ban"     begins a ban by hand. It lasts one microsecond for each unit. The reason stands in
+--                   place of the used units.
+--       A "?" behind the word asks for the used units afterwards.
 --
--- Returns for each check a 0 if it was settled, a 1 if Redis refused, a 2 if the places were lost
--- that were to be renewed, a 3 if strikes have begun a ban, or a 4 if it has to be sent again for the
--- instant behind it, since the window of that was not among those sent; then, in a line of its own, why
--- Redis refused the first of these. Behind a 0, a 2 or a 3 follow the numbers that were asked for, each after a comma: they are those of decide.lua,
--- when all of the checks have been settled.
+-- Returns for each check a 0 if it was settled, a 1 if Redis refused, a 2 if the places to be renewed
+-- were lost, a 3 if strikes have begun a ban, or a 4 if it has to be sent again for the instant behind
+-- it, since the window of that instant was not sent; then, in a line of its own, why Redis refused the
+-- first of these. Behind a 0, a 2 or a 3 follow the numbers that were asked for, each after a comma: the
+-- numbers of decide.lua, after all checks have been settled.
 
 return require('corrections').carry_out(KEYS, ARGV)

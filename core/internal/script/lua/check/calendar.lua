@@ -5,9 +5,9 @@
 --       and cost, how often each check is asked, and how many checks the row has. Then "at", if the instant of the
 --       decision is to be told.
 --
--- Returns for each check what its window had admitted before, and how long it takes until the window ends. A "+" behind
--- it says that the key had no time to live and has one now, a "*" that nothing was done, since the state is not as this
--- limit leaves it: decide.lua has to be asked. A "?" behind the server's time in place of the second number says that
+-- Returns for each check how many units its window had admitted before, and how long it takes until the window ends. A "+"
+-- behind it says that the key had no time to live and has one now, a "*" that nothing was done, since the state is not as
+-- this limit leaves it: decide.lua has to be asked. A "?" behind the server's time in place of the second number says that
 -- the window of that time was not sent: nothing was done.
 --
 -- A key is a hash: how many events the window has admitted, when it began and when it ends. The numbers are the instants at

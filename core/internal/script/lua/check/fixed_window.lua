@@ -5,8 +5,8 @@
 --       and cost, how often each check is asked, and how many checks the row has. Then "at", if the instant of the
 --       decision is to be told.
 --
--- Returns for each check what its window had admitted before, and for how long the window stays open. A "+" behind it
--- says that the key had no time to live and has one now, a "*" that nothing was done, since the state is not as this
+-- Returns for each check how many units its window had admitted before, and for how long the window stays open. A "+" behind
+-- it says that the key had no time to live and has one now, a "*" that nothing was done, since the state is not as this
 -- limit leaves it: decide.lua has to be asked.
 --
 -- A key is a hash: how many events the window has admitted, and the instant at which it opened. Pace is the length of the

@@ -5,12 +5,12 @@
 --       and cost, how often each check is asked, and how many checks the row has. Then "at", if the instant of the
 --       decision is to be told.
 --
--- Returns for each check what its key had used before. A "+" behind it says that the key had no time to live and has
--- one now, a "*" that nothing was done, since the state is not as this limit leaves it: decide.lua has to be asked.
+-- Returns for each check how many units its key had used before. A "+" behind it says that the key had no time to live and
+-- has one now, a "*" that nothing was done, since the state is not as this limit leaves it: decide.lua has to be asked.
 --
--- A key is a hash: the level of the bucket, and the instant at which the bucket had it. A level and its capacity are
--- units, of which pace drain in a tick of so many microseconds. Ceiling is the capacity less the headroom of the check. A
--- limit with a name leaves its numbers beside the level.
+-- A key is a hash: the level of the bucket, and the instant at which the bucket had it. A level and its capacity are units,
+-- of which pace drain in each tick. Tick is in microseconds. Ceiling is the capacity less the headroom of the check. A limit
+-- with a name leaves its numbers beside the level.
 
 local call, try, format, tonumber = redis.call, redis.pcall, string.format, tonumber
 local largest = 9007199254740991

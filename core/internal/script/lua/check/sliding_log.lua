@@ -5,10 +5,10 @@
 --       and cost, how often each check is asked, and how many checks the row has. Then "at", if the instant of the
 --       decision is to be told.
 --
--- Returns for each check how many units its window had admitted, and for how long the oldest of them counts, how long
--- the first check waits that does not fit, and for how long the newest unit counts. A "+" behind it says that the key
--- had no time to live and has one now, a "*" that nothing was done, since the state is not as this limit leaves it:
--- decide.lua has to be asked.
+-- Returns for each check how many units its window had admitted, and for how long the oldest of them counts, how long the
+-- first check that does not fit has to wait, and for how long the newest unit counts. A "+" behind it says that the key had
+-- no time to live and has one now, a "*" that nothing was done, since the state is not as this limit leaves it: decide.lua
+-- has to be asked.
 --
 -- A key is a list of the instants at which units were admitted, the oldest first. Only a charge removes those that are as
 -- old as pace, the length of the window in microseconds. Ceiling is the capacity less the headroom of the check. The
@@ -85,7 +85,7 @@ while first <= #KEYS do
 
     local room = ceiling - used
     local granted = cost > 0 and room > 0 and (room - room % cost) / cost or 0
-    local missing = cost - room + granted * cost -- what the first check lacks that does not fit
+    local missing = cost - room + granted * cost -- the units that the first check that does not fit lacks
     if mark == '' and granted < times and missing > 0 and cost <= ceiling then
       wait = pace
       if missing <= used then

@@ -5,14 +5,14 @@
 --       and cost, how often each check is asked, and how many checks the row has. Then "at", if the instant of the
 --       decision is to be told.
 --
--- Returns for each check what its window and the one before had admitted, and how many ticks of its window are over. A
--- "+" behind it says that the key had no time to live and has one now, a "*" that nothing was done, since the state is
--- not as this limit leaves it: decide.lua has to be asked.
+-- Returns for each check how many units its window and the one before had admitted, and how many ticks of its window are
+-- over. A "+" behind it says that the key had no time to live and has one now, a "*" that nothing was done, since the state
+-- is not as this limit leaves it: decide.lua has to be asked.
 --
--- A key is a hash: how many events the current window and the one before have admitted, and the instant at which the
--- current one began. Windows begin at multiples of pace, their length in ticks of so many microseconds, since 1970. What
--- the window before has admitted weighs as much as it overlaps with the last full window. Ceiling is the capacity less the
--- headroom of the check. A limit with a name leaves its numbers beside the counts.
+-- A key is a hash: how many events the current window and the one before have admitted, and the instant at which the current
+-- one began. Windows begin at multiples of pace since 1970. Pace is their length in ticks, and tick is in microseconds. The
+-- units that the window before has admitted count in the proportion in which it overlaps with the last full window. Ceiling
+-- is the capacity less the headroom of the check. A limit with a name leaves its numbers beside the counts.
 
 local call, try, format, tonumber = redis.call, redis.pcall, string.format, tonumber
 local clock = call('TIME')

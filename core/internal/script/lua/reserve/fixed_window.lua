@@ -1,18 +1,18 @@
--- Decides checks of fixed windows, of which some reserve for a time: what they are charged is given back at its end, unless
--- it is settled before. Each check is a call of its own.
+-- Decides checks of fixed windows, of which some reserve for a time: their charges are given back at its end, unless they
+-- are settled before. Each check is a call of its own.
 --
 -- KEYS  for each check its key and, if it reserves for a time, that of the key's open reservations.
 -- ARGV  for each row of checks that ask the same: 1 if they are charged or else 0, capacity, ceiling, pace, tick, numbers
 --       and cost, how often each check is asked, how many checks the row has, and for how many microseconds they reserve, or 0
 --       if it is for good. If it is for a time, their limit follows as settle.lua reads it, and for each check who reserves.
 --
--- Returns for each check what its window had admitted before, and for how long it is still open. At the end comes the instant
--- of the decision. A "+" behind the second number says that the key had no time to live and has one now, a "*" that nothing
--- was done, since the state is not as this limit leaves it, or was reset, or reservations have ended: decide.lua or reserve.lua has to be
--- asked, and for later checks of the key, too.
+-- Returns for each check how many units its window had admitted before, and for how long it is still open. At the end comes
+-- the instant of the decision. A "+" behind the second number says that the key had no time to live and has one now, a "*"
+-- that nothing was done, since the state is not as this limit leaves it, or was reset, or reservations have ended:
+-- decide.lua or reserve.lua has to be asked, and for later checks of the key, too.
 --
 -- A key is a hash: how many events the window has admitted, and when it opened. It closes after pace, in microseconds.
--- Reservations are members of a sorted set: reserve.lua tells what these say. Ceiling is the capacity less the headroom of the
+-- Reservations are members of a sorted set: reserve.lua explains them. Ceiling is the capacity less the headroom of the
 -- check. A limit with a name leaves its numbers beside the count.
 
 local call, try, format, tonumber = redis.call, redis.pcall, string.format, tonumber

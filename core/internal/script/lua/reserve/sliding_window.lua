@@ -1,21 +1,21 @@
--- Decides checks of sliding windows, of which some reserve for a time: what they are charged is given back at its end, unless
--- it is settled before. Each check is a call of its own.
+-- Decides checks of sliding windows, of which some reserve for a time: their charges are given back at its end, unless they
+-- are settled before. Each check is a call of its own.
 --
 -- KEYS  for each check its key and, if it reserves for a time, that of the key's open reservations.
 -- ARGV  for each row of checks that ask the same: 1 if they are charged or else 0, capacity, ceiling, pace, tick, numbers
 --       and cost, how often each check is asked, how many checks the row has, and for how many microseconds they reserve, or 0
 --       if it is for good. If it is for a time, their limit follows as settle.lua reads it, and for each check who reserves.
 --
--- Returns for each check what its window and the one before had admitted, and how many ticks of its window are over. At the
--- end comes the instant of the decision. A "+" behind the third number says that the key had no time to live and has one now,
--- a "*" that nothing was done, since the state is not as this limit leaves it, or was reset, or reservations have ended: decide.lua or
--- reserve.lua has to be asked, and for later checks of the key, too.
+-- Returns for each check how many units its window and the one before had admitted, and how many ticks of its window are
+-- over. At the end comes the instant of the decision. A "+" behind the third number says that the key had no time to live
+-- and has one now, a "*" that nothing was done, since the state is not as this limit leaves it, or was reset, or
+-- reservations have ended: decide.lua or reserve.lua has to be asked, and for later checks of the key, too.
 --
--- A key is a hash: how many events the current window and the one before have admitted, and the instant at which the
--- current one began. Windows begin at multiples of pace, their length in ticks of so many microseconds, since 1970. What
--- the window before has admitted weighs as much as it overlaps with the last full window. Reservations are members of a sorted
--- set: reserve.lua tells what these say. Ceiling is the capacity less the headroom of the check. A limit with a name leaves
--- its numbers beside the counts.
+-- A key is a hash: how many events the current window and the one before have admitted, and the instant at which the current
+-- one began. Windows begin at multiples of pace since 1970. Pace is their length in ticks, and tick is in microseconds. The
+-- units that the window before has admitted count in the proportion in which it overlaps with the last full window.
+-- Reservations are members of a sorted set: reserve.lua explains them. Ceiling is the capacity less the headroom of the
+-- check. A limit with a name leaves its numbers beside the counts.
 
 local call, try, format, tonumber = redis.call, redis.pcall, string.format, tonumber
 local clock = call('TIME')

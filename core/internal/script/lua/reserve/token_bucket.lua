@@ -7,15 +7,15 @@
 --       microseconds they reserve, or 0 if it is for good. If it is for a time, their limit follows as settle.lua reads it,
 --       and for each check who reserves.
 --
--- Returns for each check what its key had used before and, if it reserves, the number of the reservation, or 0. At the end
--- comes the instant of the decision. A "+" behind what was used says that the key had no time to live and has one now, a "*"
--- that nothing was done, since the state is not as this limit leaves it, reservations have ended, or more texts of the notes
--- have to change: decide.lua or reserve.lua has to be asked, and for later checks of the key, too.
+-- Returns for each check how many units its key had used before and, if it reserves, the number of the reservation, or 0. At
+-- the end comes the instant of the decision. A "+" behind the used units says that the key had no time to live and has one
+-- now, a "*" that nothing was done, since the state is not as this limit leaves it, reservations have ended, or more texts
+-- of the notes have to change: decide.lua or reserve.lua has to be asked, and for later checks of the key, too.
 --
 -- A key is a hash: the tokens of the bucket, and the instant at which the bucket had them. Beside these it has notes of the
--- reservations that are open: notes.lua tells what they mean. Reservations for a time are members of a sorted set, too:
--- reserve.lua tells what these say. What is used is what the bucket lacks. Ceiling is the capacity less the headroom of the
--- check. A limit with a name leaves its numbers beside the tokens.
+-- reservations that are open: notes.lua explains them. Reservations for a time are members of a sorted set, too: reserve.lua
+-- explains them. The units that the bucket lacks are used. Ceiling is the capacity less the headroom of the check. A limit
+-- with a name leaves its numbers beside the tokens.
 
 local call, try, format, tonumber, match = redis.call, redis.pcall, string.format, tonumber, string.match
 local letters = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
@@ -72,7 +72,7 @@ while first <= #KEYS do
       local lowest, since, noted, following, counted = match(low, '^(%d+) (%d+) (%d+) (%d+) ?(.*)$')
       unknown[key] = counted ~= numbers or not state[4] and state[5]
       if not unknown[key] then
-        -- What has drained since the latest note is taken from the newest slots.
+        -- Units that have drained since the latest note are taken from the newest slots.
         local least = math.max(0, math.min(used, lowest - math.max(0, present - since + since % tick) / tick * pace))
         local slots, missing = take(state[5] or '', math.max(0, noted - least))
         local units, older = used - math.min(noted, least) + cost, nil

@@ -1,20 +1,20 @@
--- Settles what sliding logs were charged at a known instant. Each settlement is a request of its own.
+-- Settles charges of sliding logs at known instants. Each settlement is a request of its own.
 --
 -- KEYS  for each settlement its key and, if the charge was reserved for a time, that of the key's open reservations.
--- ARGV  for each row of settlements of the same limit: capacity, pace, tick and numbers, "?" if it is asked what is used
+-- ARGV  for each row of settlements of the same limit: capacity, pace, tick and numbers, "?" to be told the used units
 --       afterwards, how many settlements the row has, and 1 if they were reserved for a time, or else 0. Then for each of
 --       these the units to add or, below 0, to give back, and the instant of the charge; and if it was reserved for a time,
 --       its member of the open reservations: see reserve.lua.
 --
 -- Returns for each settlement a 0 or, if Redis refused it, a 1. How many units the window has admitted, for how long the
--- oldest of them counts, a 0, and for how long the newest unit counts, follow after commas if that was asked. A "*" says that
--- nothing was done, since the state is not as this limit leaves it, more than a thousand instants would have to be written, or
--- reservations have ended: settle.lua or close.lua has to be asked. A line of its own says why Redis refused the first of
--- these.
+-- oldest of them counts, a 0, and for how long the newest unit counts, follow after commas if they were asked for. A "*"
+-- says that nothing was done, since the state is not as this limit leaves it, more than a thousand instants would have to be
+-- written, or reservations have ended: settle.lua or close.lua has to be asked. A line of its own says why Redis refused the
+-- first of these.
 --
 -- A key is a list of the instants at which units were admitted, the oldest first. They count until they are as old as pace,
--- the length of the window in microseconds. What is given back is taken out at the instant of its charge, and what is added
--- has that instant, too. The instants do not tell whether a limit with a name has had a longer window.
+-- the length of the window in microseconds. Units that are given back are taken out at the instant of their charge, and
+-- units that are added have that instant, too. The instants do not tell whether a limit with a name has had a longer window.
 
 local call, try, format, tonumber = redis.call, redis.pcall, string.format, tonumber
 local clock = call('TIME')
@@ -56,7 +56,7 @@ local function first_after(key, moment, length)
   return low
 end
 
--- insert puts an instant so many times at a place of a log of which the first ones have expired. It returns what Redis says.
+-- insert puts an instant several times at a place of a log of which the first ones have expired. It returns the reply of Redis.
 -- The key is never empty: in a slot that is being moved it could not be made again.
 local function insert(key, at, times, place, expired, length)
   local later = call('LRANGE', key, format('%d', place), '-1')

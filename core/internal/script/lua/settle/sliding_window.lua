@@ -1,19 +1,19 @@
--- Settles what sliding windows were charged at a known instant. Each settlement is a request of its own.
+-- Settles charges of sliding windows at known instants. Each settlement is a request of its own.
 --
 -- KEYS  for each settlement its key and, if the charge was reserved for a time, that of the key's open reservations.
--- ARGV  for each row of settlements of the same limit: capacity, pace, tick and numbers, "?" if it is asked what is used
+-- ARGV  for each row of settlements of the same limit: capacity, pace, tick and numbers, "?" to be told the used units
 --       afterwards, how many settlements the row has, and 1 if they were reserved for a time, or else 0. Then for each of
 --       these the events to add or, below 0, to give back, and the instant of the charge; and if it was reserved for a time,
 --       its member of the open reservations: see reserve.lua.
 --
--- Returns for each settlement a 0 or, if Redis refused it, a 1. What its window and the one before have admitted, and how
--- many ticks of its window are over, follow after commas if that was asked. A "*" says that nothing was done, since the
--- state is not as this limit leaves it or was reset, or reservations have ended: settle.lua or close.lua has to be asked. A
--- line of its own says why Redis refused the first of these.
+-- Returns for each settlement a 0 or, if Redis refused it, a 1. How many units its window and the one before have admitted,
+-- and how many ticks of its window are over, follow after commas if they were asked for. A "*" says that nothing was done,
+-- since the state is not as this limit leaves it or was reset, or reservations have ended: settle.lua or close.lua has to be
+-- asked. A line of its own says why Redis refused the first of these.
 --
 -- A key is a hash: how many events the current window and the one before have admitted, and the instant at which the current
--- one began. Windows begin at multiples of pace, their length in ticks of so many microseconds, since 1970. A settlement
--- changes the window of the charge, unless that no longer counts.
+-- one began. Windows begin at multiples of pace since 1970. Pace is their length in ticks, and tick is in microseconds. A
+-- settlement changes the window of the charge, unless that no longer counts.
 
 local call, try, format, tonumber = redis.call, redis.pcall, string.format, tonumber
 local clock = call('TIME')

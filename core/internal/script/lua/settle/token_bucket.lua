@@ -1,19 +1,19 @@
--- Settles what token buckets were charged by reservations. Each settlement is a request of its own.
+-- Settles reservations of token buckets. Each settlement is a request of its own.
 --
 -- KEYS  for each settlement its key and, if the charge was reserved for a time, that of the key's open reservations.
--- ARGV  for each row of settlements of the same limit: capacity, pace, tick and numbers, "?" if it is asked what is used
+-- ARGV  for each row of settlements of the same limit: capacity, pace, tick and numbers, "?" to be told the used units
 --       afterwards, how many settlements the row has, and 1 if they were reserved for a time, or else 0. Then for each of
 --       these the units to add or, below 0, to give back, the number of the reservation, and the name of the text that has
 --       its slot unless the newest has it; and if it was reserved for a time, its member of the open reservations: see
 --       reserve.lua.
 --
--- Returns for each settlement a 0 or, if Redis refused it, a 1. What is used follows after a comma if that was asked. A "*"
--- says that nothing was done, since the state is not as this limit leaves it, more texts of its notes have to change, or
--- reservations have ended: settle.lua or close.lua has to be asked. A line of its own says why Redis refused the first of
+-- Returns for each settlement a 0 or, if Redis refused it, a 1. The used units follow after a comma if they were asked for.
+-- A "*" says that nothing was done, since the state is not as this limit leaves it, more texts of its notes have to change,
+-- or reservations have ended: settle.lua or close.lua has to be asked. A line of its own says why Redis refused the first of
 -- these.
 --
 -- A key is a hash: the tokens of the bucket, and the instant at which the bucket had them. Beside these it has notes of the
--- reservations that are open: notes.lua tells what they mean.
+-- reservations that are open: notes.lua explains them.
 
 local call, try, format, tonumber, match = redis.call, redis.pcall, string.format, tonumber, string.match
 local letters = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
@@ -61,7 +61,7 @@ while first <= #KEYS do
       result = (counted ~= numbers or order >= tonumber(following)) and '0*' or nil
     end
     if lowest and not result then
-      -- What has drained since the latest note is taken from the newest slots.
+      -- Units that have drained since the latest note are taken from the newest slots.
       local least = math.max(0, math.min(used, lowest - math.max(0, present - at + at % tick) / tick * pace))
       newest, noted = state[5] or '', tonumber(noted)
       if noted > least then
@@ -72,7 +72,7 @@ while first <= #KEYS do
       charge = math.min(units, capacity - used)
     end
     if lowest and not result and units < 0 then
-      -- What is given back is taken from the slot of the reservation and from those below.
+      -- Units that are given back are taken from the slot of the reservation and from those below.
       local older, letter = order < following - 1 - (following - 1) % 52, string.sub(letters, order % 52 + 1, order % 52 + 1)
       local below, has, next, its, above = match(older and (state[6] or '') or newest, '^(.-)' .. letter .. '(%d+)(%a?)(%d*)(.*)$')
       charge = 0
@@ -85,7 +85,7 @@ while first <= #KEYS do
         end
         charge = rest - back
         noted = noted + charge - (next == '' and left or 0)
-        its = next == '' and '' or format('%d', its + left) -- what the slot has left counts for the one above, or for nobody
+        its = next == '' and '' or format('%d', its + left) -- the rest of the slot counts for the one above, or is lost
         local slots = below .. next .. its .. above
         if older then
           own, result = slots, (rest > 0 or next == '' or not string.find(slots, '[1-9]')) and '0*' or nil
