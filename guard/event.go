@@ -69,7 +69,7 @@ type Unanswered struct {
 	// Policy is its name, as in [Outcome]; "" if that depends on a LimitFor that could not
 	// tell.
 	Policy string
-	// Limit is the limit that was to be checked; the zero Limit where Policy is "".
+	// Limit is the limit that was to be checked; nil where Policy is "".
 	Limit core.Limit
 	// Shadow says that the policy only watches.
 	Shadow bool

@@ -26,7 +26,7 @@ type Options struct {
 	// LongestWait is how long a job may wait in its worker. It has to be longer than the queue takes to notice that a job has come back, or the limit is not
 	// used up: the default of 5 seconds is, for River and asynq. With less than 0, no job waits in its worker.
 	LongestWait time.Duration
-	// FailClosed puts jobs back while the store cannot answer. By default they run, without a limit.
+	// FailClosed puts jobs back while the store cannot answer, for LongestWait and a random time more. By default they run, without a limit.
 	FailClosed bool
 	// Observe is called with each error of the store. The default is to ignore it. Many goroutines may call it at once.
 	Observe func(error)

@@ -35,7 +35,7 @@ func (e *LaterError) Unwrap() error { return e.Err }
 // An error of the work that wraps a [core.LimitedError], as a call of package outbound ends with that cannot be made in time, becomes a [LaterError], too: the
 // work will be run again from its beginning.
 //
-// If a job asks for more than a limit ever has, no wait helps, and the error is the [core.LimitedError] itself.
+// If a job asks for more than a limit ever has, no wait helps, and the error is the [core.LimitedError] itself. A negative cost is an error, too.
 func (l *Limits[J]) Run(ctx context.Context, job J, work func(context.Context) error) error {
 	checks, err := l.checks(ctx, job)
 	if err != nil {

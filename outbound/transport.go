@@ -114,7 +114,7 @@ type Options struct {
 const defaultHoldBack = time.Minute
 
 // New returns a Transport. It sends nothing. It panics with the reason if the limiter is
-// nil, if the limit is not valid (with LimitFor it must be the zero Limit), if AllHosts is set without By, or if Retry or
+// nil, if the limit is not valid (with LimitFor it must be nil), if AllHosts is set without By, or if Retry or
 // Rejected makes no sense.
 func New(l *core.Limiter, limit core.Limit, options Options) *Transport {
 	switch {
