@@ -61,8 +61,9 @@ func newAPI(limiter *core.Limiter) http.Handler {
 	messages := guard.Must(guard.New(limiter, guard.Options{}, guard.Policy{Limit: core.Leaky(2, core.PerSecond(2)).Named("subscriptions"), By: key}))
 
 	mux := http.NewServeMux()
-	mux.Handle("/shop.Orders/Create", connect.NewUnaryHandler("/shop.Orders/Create", create, connect.WithInterceptors(connectratelimit.New(orders, nil))))
-	mux.Handle("/shop.Orders/Watch", connect.NewBidiStreamHandler("/shop.Orders/Watch", watch, connect.WithInterceptors(connectratelimit.New(watches, messages))))
+	limited, watched := connectratelimit.New(orders, nil), connectratelimit.New(watches, messages)
+	mux.Handle("/shop.Orders/Create", connect.NewUnaryHandler("/shop.Orders/Create", create, connect.WithInterceptors(limited)))
+	mux.Handle("/shop.Orders/Watch", connect.NewBidiStreamHandler("/shop.Orders/Watch", watch, connect.WithInterceptors(watched)))
 	return mux
 }
 

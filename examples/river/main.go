@@ -49,7 +49,7 @@ func (Export) Kind() string { return "export" }
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
+	context.AfterFunc(ctx, stop) // a second interrupt ends the process at once
 	pool, err := pgxpool.New(ctx, os.Getenv("DATABASE_URL"))
 	if err != nil {
 		log.Fatal(err)
@@ -78,7 +78,8 @@ func newClient(pool *pgxpool.Pool, limiter *core.Limiter, partner string) (*rive
 		riverratelimit.Policy{Limit: core.Leaky(1, core.PerSecond(5)).Named("shipments"), By: riverratelimit.Args(func(s Ship) string { return s.Account })},
 		riverratelimit.Policy{Limit: core.Concurrent(2, 30*time.Second).Named("exports"), By: riverratelimit.Args(func(Export) string { return "" })},
 	)
-	calls := &http.Client{Timeout: 30 * time.Second, Transport: outbound.New(limiter, core.Leaky(5, core.PerSecond(50)).Named("partner"), outbound.Options{LongestWait: 5 * time.Second})}
+	transport := outbound.New(limiter, core.Leaky(5, core.PerSecond(50)).Named("partner"), outbound.Options{LongestWait: 5 * time.Second})
+	calls := &http.Client{Timeout: 30 * time.Second, Transport: transport}
 	workers := river.NewWorkers()
 	river.AddWorker(workers, river.WorkFunc(func(ctx context.Context, job *river.Job[Ship]) error { return ship(ctx, calls, partner, job.Args) }))
 	river.AddWorker(workers, river.WorkFunc(func(context.Context, *river.Job[Export]) error { return nil })) // yours takes its time
