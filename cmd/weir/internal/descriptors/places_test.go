@@ -20,7 +20,7 @@ func TestPlaces(t *testing.T) {
 	} {
 		file := "domain: d\ndescriptors: [{key: k, rate_limit: {algorithm: concurrent, " + numbers + "}}]"
 		config, err := Parse([]File{{Name: "f", Text: []byte(file)}}, Options{})
-		got := ""
+		var got string
 		if err != nil {
 			got = err.Error()
 		} else {

@@ -3,6 +3,7 @@ package rlqs
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -20,19 +21,18 @@ const length = 5 * time.Second
 
 // proxy is a model of Envoy's filter for one bucket: it spends the tokens that it was assigned until their time is over, and reports from time to time.
 type proxy struct {
-	name      string
-	stream    *stream
-	tokens    int
-	ends      time.Time
-	every     time.Duration // between reports
-	coarse    bool          // it tells whole seconds, as Envoy does, and loses no report
-	next      time.Time
-	reported  time.Time
-	allowed   uint64
-	denied    uint64
-	last      *pb.RateLimitQuotaUsageReports
-	rate      float64 // requests a second
-	requested time.Time
+	name     string
+	stream   *stream
+	tokens   int
+	ends     time.Time
+	every    time.Duration // between reports
+	coarse   bool          // it tells whole seconds, as Envoy does, and loses no report
+	next     time.Time
+	reported time.Time
+	allowed  uint64
+	denied   uint64
+	last     *pb.RateLimitQuotaUsageReports
+	rate     float64 // requests a second
 }
 
 // message is one on its way.
@@ -71,7 +71,7 @@ func TestQuotasKeepTheLawOfLeases(t *testing.T) {
 		})
 		for i := range rapid.IntRange(1, 4).Draw(t, "proxies") {
 			w.proxies = append(w.proxies, &proxy{
-				name: fmt.Sprint(i), stream: &stream{buckets: make(map[string]*known)}, next: w.now, reported: w.now,
+				name: strconv.Itoa(i), stream: &stream{buckets: make(map[string]*known)}, next: w.now, reported: w.now,
 				every:  rapid.SampledFrom([]time.Duration{300 * time.Millisecond, 1037 * time.Millisecond, 2 * time.Second}).Draw(t, "every"),
 				coarse: rapid.Bool().Draw(t, "coarse"),
 				rate:   float64(rapid.SampledFrom([]int{1, 5, 20, 80}).Draw(t, "requests a second")),
@@ -152,7 +152,7 @@ func (w *world) report(p *proxy) {
 // arrive has the service take a report.
 func (w *world) arrive(m message) {
 	before := m.to.lastAsked()
-	actions, err := w.service.answer(w.T.Context(), m.to.stream, m.reports)
+	actions, err := w.service.answer(w.Context(), m.to.stream, m.reports)
 	if err != nil {
 		w.Fatal(err)
 	}

@@ -90,7 +90,7 @@ func New(store core.Store, config func() *descriptors.Config, options Options) *
 		options.Logger = slog.Default()
 	}
 	s := &Service{store: store, config: config, options: options, ending: make(chan struct{})}
-	s.serial.Store(uint32(time.Now().UnixNano())) //nolint:gosec // any number will do
+	s.serial.Store(uint32(time.Now().UnixNano()))
 	return s
 }
 
@@ -143,7 +143,7 @@ func (s *Service) StreamRateLimitQuotas(proxy pb.RateLimitQuotaService_StreamRat
 			return status.FromContextError(proxy.Context().Err()).Err()
 		case m := <-messages:
 			if m.err != nil {
-				return nil //nolint:nilerr // the proxy has ended the stream
+				return nil // the proxy has ended the stream
 			}
 			actions, err := s.answer(proxy.Context(), &own, m.reports)
 			if err != nil {
@@ -159,7 +159,9 @@ func (s *Service) StreamRateLimitQuotas(proxy pb.RateLimitQuotaService_StreamRat
 }
 
 // answer takes a message of a proxy. A panic is an error of its stream alone.
-func (s *Service) answer(ctx context.Context, own *stream, reports *pb.RateLimitQuotaUsageReports) (actions []*pb.RateLimitQuotaResponse_BucketAction, err error) {
+func (s *Service) answer(
+	ctx context.Context, own *stream, reports *pb.RateLimitQuotaUsageReports,
+) (actions []*pb.RateLimitQuotaResponse_BucketAction, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			s.options.Logger.ErrorContext(ctx, "a report has panicked", "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
@@ -236,7 +238,7 @@ func (s *Service) forget(own *stream, b *known) {
 
 // settle settles the leases of some buckets that have ended, in one call to the store. Those that it does not settle lapse.
 func (s *Service) settle(ctx context.Context, some []*known, now time.Time) {
-	var list []core.Settlement
+	list := make([]core.Settlement, 0, len(some))
 	for _, b := range some {
 		list = append(list, b.ended(now)...)
 	}
@@ -323,8 +325,8 @@ func (s *Service) assign(ctx context.Context, b *known, limit *descriptors.Limit
 func (s *Service) tokens(units int) *typev3.TokenBucket {
 	const nanoseconds = 1_000_000_000
 	return &typev3.TokenBucket{
-		MaxTokens: uint32(units), TokensPerFill: wrapperspb.UInt32(1), //nolint:gosec // no more are wanted
-		FillInterval: &durationpb.Duration{Seconds: 365 * 24 * 60 * 60, Nanos: int32(s.serial.Add(1) % nanoseconds)}, //nolint:gosec // it fits
+		MaxTokens: uint32(units), TokensPerFill: wrapperspb.UInt32(1),
+		FillInterval: &durationpb.Duration{Seconds: 365 * 24 * 60 * 60, Nanos: int32(s.serial.Add(1) % nanoseconds)},
 	}
 }
 
