@@ -426,3 +426,24 @@ func TestHoldersThatDieTogetherLeaveBitByBit(t *testing.T) {
 		t.Errorf("%+v", d)
 	}
 }
+
+// A call that takes places of one limit by several checks holds all of them: they are renewed and given back together.
+func TestPlacesOfOneLimitAreHeldTogether(t *testing.T) {
+	t.Parallel() // it waits for a renewal
+	renewals := make(chan core.Renewal, 1000)
+	store := core.NewRedis(redistest.Shared(t).Client(t), core.WithBudget(patient), core.WithPrefix(redistest.Prefix(t)))
+	l := core.New(store, core.WithTrace(core.Trace{Renewal: func(r core.Renewal) { renewals <- r }}))
+	t.Cleanup(func() { l.Close() })
+	limit := core.Concurrent(3, 10*time.Second)
+	r, err := l.WaitAll(t.Context(), []core.Check{{Key: "a", Limit: limit}, {Key: "a", Limit: limit}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := r.Permit(t.Context())
+	if renewal := <-renewals; renewal.Held == 0 || renewal.Lost > 0 {
+		t.Errorf("%+v: %v", renewal, p.Err())
+	}
+	free(t, store, "a", limit, 2)
+	p.Release()
+	free(t, store, "a", limit, 0)
+}

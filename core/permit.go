@@ -196,9 +196,11 @@ func placesOf(l *Limiter) *wait.Places {
 	})
 }
 
-// takePlaces begins the leases of the places that a reservation has taken.
+// takePlaces begins the leases of the places that a reservation has taken: one lease for all places under a limit, since a store
+// keeps them together.
 func (r *Reservation) takePlaces() {
-	allowed := r.Allowed()
+	var one [1]*wait.Place
+	taken, allowed := one[:0], r.Allowed()
 	for i := range r.checks {
 		c := &r.checks[i]
 		granted := allowed
@@ -208,14 +210,21 @@ func (r *Reservation) takePlaces() {
 		if !c.holds() || !granted || r.decisions[i].Waived {
 			continue
 		}
-		if r.hold == nil {
-			r.hold = r.limiter.places.Hold()
+		p := r.place(i)
+		if of := slices.IndexFunc(taken, p.Together); of >= 0 {
+			taken[of].Units += p.Units
+		} else {
+			taken = append(taken, p)
 		}
-		r.hold.Add(r.place(i), r.asked, r.answered)
 	}
-	if r.hold != nil {
-		r.hold.Begin()
+	if len(taken) == 0 {
+		return
 	}
+	r.hold = r.limiter.places.Hold()
+	for _, p := range taken {
+		r.hold.Add(p, r.asked, r.answered)
+	}
+	r.hold.Begin()
 }
 
 // holds reports whether a check takes places that have to be given back.

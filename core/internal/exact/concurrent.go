@@ -147,7 +147,7 @@ func (concurrent) settle(s *Spec, st *State, now int64, c *Correction) bool {
 		}
 		return given
 	}
-	place := slices.IndexFunc(all, func(h holder) bool { return h.Holder == c.Holder && h.places == -c.Events })
+	place := slices.IndexFunc(all, func(h holder) bool { return h.Holder == c.Holder })
 	if c.Renew {
 		if c.Lost = place < 0 || all[place].until <= now; c.Lost {
 			return false
@@ -174,6 +174,7 @@ func giveBackOldest(all []holder, now int64, places int) (left []holder, given b
 	}
 	if last < len(all) && places > 0 {
 		all[last].places -= places
+		all[last].Holder = Holder{} // the rest is nobody's to renew
 		given = true
 	}
 	return slices.Delete(all, first, last), given || last > first

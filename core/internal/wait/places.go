@@ -80,6 +80,11 @@ type Place struct {
 	ended atomic.Bool        // they were given back, or are about to be
 }
 
+// Together reports whether a store keeps places that one call has taken together.
+func (p *Place) Together(with *Place) bool {
+	return p.Key == with.Key && p.Spec == with.Spec && p.Shadow == with.Shadow
+}
+
 // renew renews the leases of places, and gives forgotten ones back.
 func (l *Places) renew(ctx context.Context, list []*Place, answers []Renewal) error {
 	kept := make([]*Place, 0, len(list))
