@@ -44,7 +44,13 @@ func main() {
 		log.Fatal(err)
 	}
 	interrupted, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	server := &http.Server{Addr: cmp.Or(os.Getenv("ADDR"), "localhost:8080"), Handler: newHandler(limiter), ReadHeaderTimeout: 5 * time.Second}
+	server := &http.Server{ // no WriteTimeout: it would cut every stream
+		Addr:              cmp.Or(os.Getenv("ADDR"), "localhost:8080"),
+		Handler:           newHandler(limiter),
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       10 * time.Second, // for the whole request, which is over when the stream begins
+		IdleTimeout:       time.Minute,
+	}
 	context.AfterFunc(interrupted, func() { _ = server.Close() })
 	if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
 		log.Print(err)

@@ -51,7 +51,13 @@ func main() {
 		log.Fatal(err)
 	}
 	interrupted, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	server := &http.Server{Addr: cmp.Or(os.Getenv("ADDR"), "localhost:8080"), Handler: newHandler(limiter), ReadHeaderTimeout: 5 * time.Second}
+	server := &http.Server{ // the timeouts are those of requests: a WebSocket has left them behind
+		Addr:              cmp.Or(os.Getenv("ADDR"), "localhost:8080"),
+		Handler:           newHandler(limiter),
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       10 * time.Second,
+		IdleTimeout:       time.Minute,
+	}
 	context.AfterFunc(interrupted, func() { _ = server.Close() })
 	if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
 		log.Print(err)
