@@ -174,7 +174,7 @@ func giveBackOldest(all []holder, now int64, places int) (left []holder, given b
 	}
 	if last < len(all) && places > 0 {
 		all[last].places -= places
-		all[last].Holder = Holder{} // the rest is nobody's to renew
+		all[last].Holder = Holder{} // no holder renews the rest
 		given = true
 	}
 	return slices.Delete(all, first, last), given || last > first
