@@ -30,8 +30,8 @@ import (
 // the wait is a minute or more: some versions retry such a request after a second, others sleep for hours.
 var LLM Writer = llm{}
 
-// longestRetry is the shortest wait that SDKs are told not to sleep by themselves.
-const longestRetry = time.Minute
+// longRetry is a wait after which SDKs are told not to retry, and so is each longer one.
+const longRetry = time.Minute
 
 type llm struct{}
 
@@ -85,7 +85,7 @@ func (llm) Write(h http.Header, policies []Outcome) {
 	if curable {
 		h[retryAfterMs] = []string{strconv.FormatInt(millisecondsUp(wait), 10)}
 	}
-	if deny(policies) && (!curable || wait >= longestRetry) {
+	if deny(policies) && (!curable || wait >= longRetry) {
 		h[shouldRetry] = []string{"false"}
 	}
 }
