@@ -1,4 +1,4 @@
-package asynqratelimit_test
+package asynqratelimit_test //nolint:testableexamples // the example runs until it is stopped
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 type Shipment struct{ Account, Order string }
 
 // A partner takes five calls a second for each account, from all servers together, and two exports run at once.
-func Example() { //nolint:testableexamples // it runs until it is stopped
+func Example() {
 	limiter, err := core.Open("redis://localhost:6379")
 	if err != nil {
 		log.Fatal(err)

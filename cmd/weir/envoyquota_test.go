@@ -18,6 +18,8 @@ import (
 )
 
 // quotaConfig is that of a proxy with the filter for quotas, which asks whether its connection still is five times a second.
+//
+//nolint:dupword // Envoy has one name for two fields, one inside the other
 const quotaConfig = `
 admin: {address: {socket_address: {address: 127.0.0.1, port_value: {admin}}}}
 static_resources:
