@@ -247,13 +247,34 @@ func TestACallThatCannotBeMadeInTime(t *testing.T) {
 		return nil
 	}
 	f.start(t, l, never, process, asynqratelimit.Policy{Limit: core.Unlimited})
-	for range 4 {
-		f.enqueue(t, "ship", "", asynq.MaxRetry(1))
+	for i := range 4 {
+		f.enqueue(t, "ship", "", asynq.MaxRetry(i%2)) // those that must not go back try again in their workers
 	}
 	for _, task := range await(t, 4, f.inspector.ListCompletedTasks) {
 		if task.Retried != 0 {
 			t.Errorf("task %s was retried %d times", task.ID, task.Retried)
 		}
+	}
+}
+
+// A task that must not go back waits no longer than the store is away.
+func TestATaskWaitsForTheStore(t *testing.T) {
+	f := newFleet(t)
+	store := redistest.Start(t)
+	l, err := core.Open(store.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	store.Stop(t)
+	failed := make(chan struct{}, 1000)
+	options := asynqratelimit.Options{LongestWait: time.Second, FailClosed: true, Observe: func(error) { failed <- struct{}{} }}
+	f.start(t, l, options, done, asynqratelimit.Policy{Limit: core.Leaky(1, core.PerSecond(5))})
+	f.enqueue(t, "ship", "", asynq.MaxRetry(0))
+	<-failed
+	store.Restart(t)
+	if task := await(t, 1, f.inspector.ListCompletedTasks)[0]; task.LastErr != "" {
+		t.Errorf("the task has failed: %s", task.LastErr)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"math/rand/v2"
 	"strings"
 	"time"
 
@@ -38,7 +39,7 @@ func New(l *core.Limiter, options Options, policies ...Policy) asynq.MiddlewareF
 					return err
 				}
 				select {
-				case <-time.After(later.After):
+				case <-time.After(soon(later)):
 				case <-ctx.Done():
 					return ctx.Err()
 				}
@@ -49,6 +50,15 @@ func New(l *core.Limiter, options Options, policies ...Policy) asynq.MiddlewareF
 
 // longest is how long a task waits that must not go back. Its own timeout comes before.
 const longest = 365 * 24 * time.Hour
+
+// soon returns how long a task waits in its worker that must not go back, before it asks again.
+func soon(later *jobs.LaterError) time.Duration {
+	wait := time.Second // until the store may answer again
+	if limited, denied := errors.AsType[*core.LimitedError](later.Err); denied {
+		wait = limited.Decision.RetryAfter
+	}
+	return wait + rand.N(time.Second)
+}
 
 // isLastTry reports whether asynq archives the task if it ends with an error.
 func isLastTry(ctx context.Context) bool {
