@@ -70,6 +70,10 @@ test-latest: redis ## what uses gin, echo, go-redis or OpenTelemetry, against th
 	$(GO) test -modfile=latest.mod $(VET) -count=1 -timeout 30m $(packages_with_frameworks)
 	cd proof && $(GO) test -modfile=latest.mod $(VET) -count=1 -timeout 30m $(packages_with_frameworks)
 
+.PHONY: test-latest-doors
+test-latest-doors: redis postgres ## the doors, such as river and caddy, against the newest of all that each requires
+	@sh .ci/test-latest-doors
+
 .PHONY: test-servers
 test-servers: redis ## the packages that talk to Redis, on the server program that RATELIMIT_TEST_SERVER names
 	$(GO) test -race -shuffle=$(SHUFFLE) -count=1 $(SERVER_PACKAGES)
