@@ -101,6 +101,7 @@ func (s *Service) Close() { s.end.Do(func() { close(s.ending) }) }
 type stream struct {
 	domain  string
 	buckets map[string]*known
+	swept   time.Time // when the buckets of which no report comes any more were forgotten last
 }
 
 // known is a bucket with its id.
@@ -164,8 +165,7 @@ func (s *Service) answer(
 ) (actions []*pb.RateLimitQuotaResponse_BucketAction, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			s.options.Logger.ErrorContext(ctx, "a report has panicked", "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
-			err = status.Error(codes.Internal, "the report has panicked")
+			err = s.panicked(ctx, p)
 		}
 	}()
 	switch domain := reports.GetDomain(); {
@@ -177,6 +177,7 @@ func (s *Service) answer(
 		return nil, status.Errorf(codes.InvalidArgument, "the stream is for the domain %q, and a report for %q", own.domain, domain)
 	}
 	now := s.options.Now()
+	s.sweep(own, now)
 	var some []*known
 	asked := make(map[*known]bool)
 	for _, one := range reports.GetBucketQuotaUsages() {
@@ -201,7 +202,14 @@ func (s *Service) answer(
 		}
 	}
 	s.settle(ctx, some, now)
-	return append(actions, s.assignAll(ctx, own.domain, some, now)...), nil
+	assigned, err := s.assignAll(ctx, own.domain, some, now)
+	return append(actions, assigned...), err
+}
+
+// panicked logs a panic, and returns the error of the stream.
+func (s *Service) panicked(ctx context.Context, p any) error {
+	s.options.Logger.ErrorContext(ctx, "a report has panicked", "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+	return status.Error(codes.Internal, "the report has panicked")
 }
 
 // bucketOf returns the bucket with an id, nil if it has none that makes sense, and whether the proxy is to abandon it since there are too many.
@@ -236,6 +244,19 @@ func (s *Service) forget(own *stream, b *known) {
 	s.buckets.Add(-1)
 }
 
+// sweep forgets the buckets of which no report has come for as long as idle says. A proxy drops a bucket without a word when its assignment has expired.
+func (s *Service) sweep(own *stream, now time.Time) {
+	if now.Sub(own.swept) < s.options.Lease {
+		return
+	}
+	own.swept = now
+	for _, b := range own.buckets {
+		if now.Sub(b.reported) > idle*s.options.Lease {
+			s.forget(own, b)
+		}
+	}
+}
+
 // settle settles the leases of some buckets that have ended, in one call to the store. Those that it does not settle lapse.
 func (s *Service) settle(ctx context.Context, some []*known, now time.Time) {
 	list := make([]core.Settlement, 0, len(some))
@@ -249,13 +270,16 @@ func (s *Service) settle(ctx context.Context, some []*known, now time.Time) {
 	}
 }
 
-// assignAll returns the assignments of those buckets that need one.
-func (s *Service) assignAll(ctx context.Context, domain string, some []*known, now time.Time) (actions []*pb.RateLimitQuotaResponse_BucketAction) {
+// assignAll returns the assignments of those buckets that need one, or the error of one that has panicked.
+func (s *Service) assignAll(
+	ctx context.Context, domain string, some []*known, now time.Time,
+) (actions []*pb.RateLimitQuotaResponse_BucketAction, err error) {
 	config := s.config()
 	if config == nil {
-		return nil
+		return nil, nil
 	}
 	made := make([]*pb.RateLimitQuotaResponse_BucketAction, len(some))
+	failed := make(chan error, 1)
 	var all sync.WaitGroup
 	slots := make(chan struct{}, mostAtOnce)
 	for i, b := range some {
@@ -265,12 +289,24 @@ func (s *Service) assignAll(ctx context.Context, domain string, some []*known, n
 		limit, key := config.Find(domain, b.entries)
 		slots <- struct{}{}
 		all.Go(func() {
-			defer func() { <-slots }()
+			defer func() {
+				if p := recover(); p != nil { // it would end the process
+					select {
+					case failed <- s.panicked(ctx, p):
+					default:
+					}
+				}
+				<-slots
+			}()
 			made[i] = s.assign(ctx, b, limit, key, now)
 		})
 	}
 	all.Wait()
-	return slices.DeleteFunc(made, func(one *pb.RateLimitQuotaResponse_BucketAction) bool { return one == nil })
+	select {
+	case err = <-failed:
+	default:
+	}
+	return slices.DeleteFunc(made, func(one *pb.RateLimitQuotaResponse_BucketAction) bool { return one == nil }), err
 }
 
 // assign returns the assignment of a bucket under a limit, which may be nil, and charges the units. It returns nil if the bucket goes on with what it has.

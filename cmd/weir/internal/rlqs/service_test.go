@@ -3,6 +3,7 @@ package rlqs_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net"
 	"runtime"
 	"slices"
@@ -41,11 +42,14 @@ type counting struct {
 	core.Store
 
 	asked, settled atomic.Int64
-	fails          atomic.Bool
+	fails, panics  atomic.Bool
 }
 
 func (c *counting) Decide(ctx context.Context, calls []core.Call) (int, error) {
 	c.asked.Add(1)
+	if c.panics.Load() {
+		panic("the store")
+	}
 	if c.fails.Load() {
 		return 0, core.ErrNotDone
 	}
@@ -259,6 +263,61 @@ func TestBucketsAreBounded(t *testing.T) {
 	}
 	if grown := int64(after.HeapAlloc) - int64(before.HeapAlloc); grown > 8<<20 {
 		t.Errorf("80,000 buckets too many have grown the heap by %d bytes", grown)
+	}
+}
+
+// A proxy drops buckets without a word. A stream that lasts forgets them, and has room for new ones.
+func TestSilentBucketsAreForgotten(t *testing.T) {
+	var now atomic.Int64
+	s := start(t, rlqs.Options{Now: func() time.Time { return time.Unix(1_800_000_000+now.Load(), 0) }})
+	own := s.stream(t)
+	many := func(name string, n int) []*pb.RateLimitQuotaUsageReports_BucketQuotaUsage {
+		usages := make([]*pb.RateLimitQuotaUsageReports_BucketQuotaUsage, n)
+		for i := range usages {
+			usages[i] = used(1, "free", fmt.Sprint(name, i))
+		}
+		return usages
+	}
+	for round := range 20 {
+		own.ask(many(fmt.Sprint(round, "-"), 1000)...)
+	}
+	if got, want := own.ask(used(1, "free", "new")), []string{"abandon"}; !slices.Equal(got, want) {
+		t.Errorf("a bucket too many is answered %q, want %q", got, want)
+	}
+	now.Store(30)
+	own.ask(many("0-", 1)...) // which goes on
+	now.Store(61)
+	if got, want := own.ask(used(1, "free", "new")), []string{"ALLOW_ALL for 4s"}; !slices.Equal(got, want) {
+		t.Errorf("after twelve leases in which all but one were silent, a new bucket is answered %q, want %q", got, want)
+	}
+	own.ask(many("then-", 999)...)
+	for round := range 18 {
+		own.ask(many(fmt.Sprint("then", round, "-"), 1000)...)
+	}
+	if got, want := own.ask(many("last-", 999)...), 999; len(got) != want || slices.Contains(got, "abandon") {
+		t.Errorf("%d new buckets are answered about %d", want, len(got))
+	}
+	if got, want := own.ask(many("most-", 2)...), []string{"abandon", "abandon"}; !slices.Equal(got, want) {
+		t.Errorf("%d buckets too many are answered %d times: %.200q", len(want), len(got), got)
+	}
+}
+
+// A panic ends its stream alone.
+func TestPanicsEndTheirStream(t *testing.T) {
+	s := start(t, rlqs.Options{Logger: slog.New(slog.DiscardHandler)})
+	s.store.panics.Store(true)
+	own := s.stream(t)
+	if err := own.Send(&pb.RateLimitQuotaUsageReports{Domain: "shop", BucketQuotaUsages: []*pb.RateLimitQuotaUsageReports_BucketQuotaUsage{
+		used(1, "tenant", "a"), used(1, "tenant", "b"),
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := own.Recv(); status.Code(err) != codes.Internal {
+		t.Errorf("the stream ends with %v, want Internal", err)
+	}
+	s.store.panics.Store(false)
+	if got, want := s.stream(t).ask(used(1, "tenant", "a")), []string{"13 for 4s"}; !slices.Equal(got, want) {
+		t.Errorf("the next stream is assigned %q, want %q", got, want)
 	}
 }
 
