@@ -6,6 +6,8 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/weir-go/ratelimit/core"
 )
 
 func init() { //nolint:gochecknoinits // as Caddy finds its directives
@@ -20,6 +22,9 @@ func init() { //nolint:gochecknoinits // as Caddy finds its directives
 func (h *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next() // the name of the directive
 	if limit := strings.Join(d.RemainingArgs(), " "); limit != "" {
+		if err := parsed(d, limit); err != nil {
+			return err
+		}
 		h.Limits = append(h.Limits, Limit{Limit: limit})
 	}
 	for d.NextBlock(0) {
@@ -43,11 +48,22 @@ func (h *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	return nil
 }
 
+// parsed returns why a limit makes no sense, with its line, which no later error knows.
+func parsed(d *caddyfile.Dispenser, limit string) error {
+	if _, err := core.ParseLimit(limit); err != nil {
+		return d.WrapErr(err)
+	}
+	return nil
+}
+
 // unmarshalLimit reads a limit with its block.
 func (h *Handler) unmarshalLimit(d *caddyfile.Dispenser) error {
 	limit := Limit{Limit: strings.Join(d.RemainingArgs(), " ")}
 	if limit.Limit == "" {
 		return d.ArgErr()
+	}
+	if err := parsed(d, limit.Limit); err != nil {
+		return err
 	}
 	for nesting := d.Nesting(); d.NextBlock(nesting); {
 		option, words := d.Val(), strings.Join(d.RemainingArgs(), " ")

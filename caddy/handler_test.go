@@ -93,7 +93,8 @@ func TestCaddyfileIsJSON(t *testing.T) {
 func TestMistakes(t *testing.T) {
 	for directives, want := range map[string]string{
 		"weir":           "neither a limit nor a file",
-		"weir sometimes": `"sometimes" is no name among limits`,
+		"weir sometimes": ":2",
+		"weir {\nlimit leaky 1, 1/s\nlimit 10 a day\n}":        ":4",
 		"weir leaky 1, 1/s {\npolicies limits.yaml\n}":         "both a file of policies and limits",
 		"weir {\npolicies /nowhere/limits.yaml\n}":             "no such file",
 		"weir {\npolicies\n}":                                  "wrong argument count",
