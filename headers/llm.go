@@ -3,6 +3,7 @@ package headers
 import (
 	"cmp"
 	"maps"
+	"math"
 	"net/http"
 	"slices"
 	"strconv"
@@ -105,10 +106,10 @@ var llmNames = func() []string {
 func openAIField(of, name string) string    { return "X-Ratelimit-" + name + "-" + of }
 func anthropicField(of, name string) string { return "Anthropic-Ratelimit-" + of + "-" + name }
 
-// millisecondsUp returns a time in milliseconds, rounded up.
+// millisecondsUp returns a time in milliseconds, rounded up, and no more than a Duration can be.
 func millisecondsUp(d time.Duration) int64 {
 	if d <= 0 {
 		return 0
 	}
-	return int64((d-1)/time.Millisecond) + 1
+	return min(int64((d-1)/time.Millisecond)+1, math.MaxInt64/int64(time.Millisecond))
 }

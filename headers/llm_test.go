@@ -105,3 +105,12 @@ func TestNamesOfLLMAreThoseOfAllUnits(t *testing.T) {
 		t.Errorf("joined: %q", got)
 	}
 }
+
+// The longest time there is stays one when it is rounded up.
+func TestLLMTellsTheLongestTime(t *testing.T) {
+	h := http.Header{}
+	headers.LLM.Write(h, []headers.Outcome{ofUnit("", core.Decision{Limit: window, Allowed: true, ResetAfter: core.Never})})
+	if d, err := time.ParseDuration(h.Get("X-Ratelimit-Reset-Requests")); err != nil || d < core.Never-time.Millisecond {
+		t.Errorf("%v, %v", h, err)
+	}
+}
