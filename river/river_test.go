@@ -211,7 +211,7 @@ func threeClients(t *testing.T, d database, redis string) {
 
 func holdsPlaces(t *testing.T, d database, redis string) {
 	const n, places = 24, 3
-	limit := core.Concurrent(places, time.Minute)
+	limit := core.Concurrent(places, 5*time.Second)
 	var running, most atomic.Int64
 	work := func(_ context.Context, job *river.Job[ship]) error {
 		now := running.Add(1)
