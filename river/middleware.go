@@ -18,14 +18,25 @@ type Policy = jobs.Policy[*rivertype.JobRow]
 // Options say how jobs wait. With the default of five seconds in a worker, the limit is used up under every FetchPollInterval of less than that.
 type Options = jobs.Options
 
-// New returns middleware for a client or a worker. A job that is over a limit is snoozed, which River counts as no attempt. A place of a core.Concurrent
-// limit is held while the job is worked, and given back once, also after a panic. New panics as [jobs.New] does.
+// New returns middleware for a client or a worker. A job that is over a limit is snoozed, which River counts as no attempt. So is a job that still waits in its
+// worker when its context ends, as when the client is stopped. A place of a core.Concurrent limit is held while the job is worked, and given back once, also
+// after a panic. New panics as [jobs.New] does.
 func New(l *core.Limiter, options Options, policies ...Policy) rivertype.WorkerMiddleware {
 	limits := jobs.New(l, options, policies...)
 	return river.WorkerMiddlewareFunc(func(ctx context.Context, job *rivertype.JobRow, doInner func(context.Context) error) error {
-		err := limits.Run(ctx, job, doInner)
+		begun := false
+		err := limits.Run(ctx, job, func(ctx context.Context) error {
+			if ctx.Err() != nil { // it ended as its turn came
+				return ctx.Err()
+			}
+			begun = true
+			return doInner(ctx)
+		})
 		if later, is := errors.AsType[*jobs.LaterError](err); is {
 			return river.JobSnooze(later.After)
+		}
+		if !begun && ctx.Err() != nil {
+			return river.JobSnooze(0)
 		}
 		return err
 	})

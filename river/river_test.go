@@ -70,6 +70,7 @@ func TestRiver(t *testing.T) {
 		"places are held while jobs are worked":          holdsPlaces,
 		"keys are the queue, the kind and the arguments": keys,
 		"a call that cannot be made in time snoozes":     outboundSnoozes,
+		"a stop while a job waits costs no attempt":      stopCostsNoAttempt,
 	} {
 		t.Run(name, func(t *testing.T) {
 			schema := "test" + strconv.FormatInt(schemas.Add(1), 10)
@@ -305,6 +306,25 @@ func outboundSnoozes(t *testing.T, d database, redis string) {
 		if job.Attempt != 1 || len(job.Errors) != 0 {
 			t.Errorf("job %d took %d attempts, with %d errors", job.ID, job.Attempt, len(job.Errors))
 		}
+	}
+}
+
+func stopCostsNoAttempt(t *testing.T, d database, redis string) {
+	l := limiter(t, redis)
+	limit := core.Leaky(1, core.PerHour(1))
+	if _, err := l.Allow(t.Context(), "jobs", limit); err != nil {
+		t.Fatal(err)
+	}
+	work := func(context.Context, *river.Job[ship]) error { t.Error("the job is worked"); return nil }
+	client := d.start(t, l, riverratelimit.Options{LongestWait: 2 * time.Hour}, work, riverratelimit.Policy{Limit: limit})
+	insert(t, client, "a", "")
+	d.await(t, client, 1, rivertype.JobStateRunning)
+	if err := client.StopAndCancel(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	job := d.await(t, client, 1, rivertype.JobStateAvailable)[0]
+	if job.Attempt != 0 || len(job.Errors) != 0 {
+		t.Errorf("the job took %d attempts of %d, with %d errors", job.Attempt, job.MaxAttempts, len(job.Errors))
 	}
 }
 
