@@ -9,5 +9,6 @@
 //	}
 //
 // A job that the limits admit within [Options].LongestWait waits in its worker. A job that would wait for longer goes back to its queue, with a time of its own
-// to come back at: jobs that go back together come back one after another, at the pace of the limit.
+// to come back at: jobs that go back together come back one after another, at the pace of the limit. Jobs that have found no place come
+// back at random times within LongestWait, or a second if that is longer.
 package jobs

@@ -196,6 +196,22 @@ func TestPlacesAreHeldWhileJobsRun(t *testing.T) {
 	})
 }
 
+// A job that has found no place comes back long before a lease runs out, however many have gone back before it.
+func TestJobsComeBackForPlacesThatAreGivenBack(t *testing.T) {
+	limits := jobs.New(limiter(t), never, jobs.Policy[job]{Limit: core.Concurrent(1, 10*time.Minute), By: byKey})
+	err := limits.Run(t.Context(), "a", func(ctx context.Context) error {
+		for range 100 {
+			if after := later(t, limits.Run(ctx, "a", done)); after <= 0 || after > time.Second {
+				t.Errorf("it comes back in %v", after)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
 // A job has to pass all policies, and a denied one costs nothing. No key and no cost are no limit.
 func TestPolicies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

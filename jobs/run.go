@@ -66,7 +66,12 @@ func (l *Limits[J]) wait(ctx context.Context, checks []core.Check) (*core.Permit
 	limited, denied := errors.AsType[*core.LimitedError](err)
 	switch {
 	case denied:
-		return nil, l.later(limited.Decision.RetryAfter, l.spread(ctx, checks, limited.Decision.Limit), err)
+		wait := limited.Decision.RetryAfter
+		quota, hasPace := limited.Decision.Limit.(core.Quota)
+		if !hasPace && wait != core.Never {
+			wait = 0 // a place is given back long before its lease runs out
+		}
+		return nil, l.later(wait, l.spread(ctx, checks, quota), err)
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	}
@@ -93,10 +98,10 @@ const most = 100_000
 
 // spread returns how much later than the limit says a job is to come back. The jobs of the whole fleet that a limit with a rate has put back come at its pace:
 // each has a turn in a queue that drains at the same rate. Behind a full queue, they come together.
-func (l *Limits[J]) spread(ctx context.Context, checks []core.Check, limit core.Limit) time.Duration {
-	i := slices.IndexFunc(checks, func(c core.Check) bool { return c.Limit == limit })
-	if rate := limit.Rate(); i >= 0 && rate.Period > 0 {
-		turn, err := l.limiter.AllowN(ctx, checks[i].Key+" back under "+limit.Name(), core.Shaping(most, rate), checks[i].Cost)
+// Jobs that have found no place come back at random.
+func (l *Limits[J]) spread(ctx context.Context, checks []core.Check, limit core.Quota) time.Duration {
+	if i := slices.IndexFunc(checks, func(c core.Check) bool { return c.Limit == limit }); i >= 0 {
+		turn, err := l.limiter.AllowN(ctx, checks[i].Key+" back under "+limit.Name(), core.Shaping(most, limit.Rate()), checks[i].Cost)
 		switch {
 		case err == nil && turn.Allowed:
 			return turn.Delay
