@@ -50,7 +50,7 @@ type Decision struct {
 	Delay time.Duration
 	// Estimated says that RetryAfter is no more than a guess: it is not known when a place of a [Concurrent] limit will
 	// be given back. A store tells when enough leases end if none is renewed; a [Limiter] tells how long places have
-	// lately been held, once it has seen that.
+	// lately been held, once it has seen that. A call that has only stood behind others of its process is told the period of the limit.
 	Estimated bool
 	// Began says that strikes have begun a [Ban].
 	Began bool

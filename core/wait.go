@@ -26,7 +26,7 @@ func (e *LimitedError) Error() string {
 		return fmt.Sprintf("core: limited: the cost exceeds %s", e.Decision.Limit)
 	}
 	if e.Decision.Estimated {
-		return fmt.Sprintf("core: limited by %s: no place was free in time, and the next one may be in %v", e.Decision.Limit, e.Decision.RetryAfter)
+		return fmt.Sprintf("core: limited by %s: nothing was free in time, and the next may be in %v", e.Decision.Limit, e.Decision.RetryAfter)
 	}
 	return fmt.Sprintf("core: limited by %s: next in %v, which is too late", e.Decision.Limit, e.Decision.RetryAfter+e.Decision.Delay)
 }

@@ -370,7 +370,7 @@ func (q *waitedCall) deny(at time.Time) error {
 	case q.denied != nil:
 		d = q.worst(q.denied)
 	case !q.about.holds():
-		d.Estimated = false
+		d.Estimated = at.IsZero() // the store has not been asked
 	default:
 		list := [1]Decision{d}
 		q.limiter.estimate(list[:])

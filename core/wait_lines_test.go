@@ -316,3 +316,25 @@ func TestCallsThatWaitForARateUseIt(t *testing.T) {
 		})
 	}
 }
+
+// A call that stands behind another one until its wait is over was never answered: what it is told of the limit is a guess, and says so.
+func TestCallsThatWereNeverAskedAreToldAGuess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := New(NewMemory())
+		limit := Leaky(1, PerHour(1))
+		if _, err := l.Allow(t.Context(), "a", limit); err != nil {
+			t.Fatal(err)
+		}
+		ctx, leave := context.WithCancel(t.Context())
+		var first sync.WaitGroup
+		first.Go(func() { _, _ = l.WaitAll(ctx, []Check{{Key: "a", Limit: limit}}) })
+		synctest.Wait()
+		_, err := l.WaitAll(t.Context(), []Check{{Key: "a", Limit: limit}}, WithLongestWait(time.Second))
+		if late, is := errors.AsType[*LimitedError](err); !is || !late.Decision.Estimated {
+			t.Errorf("%v", err)
+		}
+		leave()
+		first.Wait()
+		_ = l.Close()
+	})
+}
