@@ -67,10 +67,10 @@ func (l *Limits[J]) wait(ctx context.Context, checks []core.Check) (*core.Permit
 	switch {
 	case denied:
 		wait := limited.Decision.RetryAfter
-		quota, hasPace := limited.Decision.Limit.(core.Quota)
-		if !hasPace && wait != core.Never {
-			wait = 0 // a place is given back long before its lease runs out
+		if limited.Decision.Estimated && wait != core.Never {
+			wait = 0 // the guess is a lease or a period of the limit, which is far too long: spread paces the job
 		}
+		quota, _ := limited.Decision.Limit.(core.Quota)
 		return nil, l.later(wait, l.spread(ctx, checks, quota), err)
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
