@@ -74,7 +74,7 @@ func (r *Store) newServer(client *redis.Client) *server {
 		Heard: s.heard,
 	}
 	checks, settlements := config, config
-	checks.MostInFlight = func() int { return s.connections() / 2 }
+	checks.MostInFlight = func() int { return s.connections() * 3 / 8 }
 	checks.Send = sender{r, s, script.Decide}.send
 	checks.Hash, checks.Same = (*script.Request).Hash, script.Same
 	if r.Batch != nil {
@@ -84,9 +84,10 @@ func (r *Store) newServer(client *redis.Client) *server {
 	settlements.Outcome = outcomeOfSettlement
 	settlements.InFlight = inFlightSettlements
 	settlements.Gather = true
-	settlements.MostInFlight = func() int { return s.connections() / 4 }
+	settlements.MostInFlight = checks.MostInFlight
 	places := settlements
 	places.InFlight = inFlightPlaces
+	places.MostInFlight = func() int { return s.connections() / 4 }
 	s.checks, s.settlements, s.places = batch.New(checks), batch.New(settlements), batch.New(places)
 	return s
 }
