@@ -64,6 +64,10 @@ test-modules:
 reference: redis ## the integration tests of github.com/envoyproxy/ratelimit against weir serve, on the fixed ports that they name
 	cd cmd/weir && $(GO) test $(VET) -count=1 -timeout 30m -run '^TestReferenceIntegration$$' . -reference
 
+.PHONY: traefik
+traefik: redis webservers ## the tests of weir serve behind Traefik, which is built from source
+	@sh .ci/traefik
+
 .PHONY: test-latest
 test-latest: redis ## what uses gin, echo, go-redis or OpenTelemetry, against the newest of them
 	$(GO) build -modfile=latest.mod ./...

@@ -114,10 +114,46 @@ func caddy(t *testing.T, which int, weir, service string) (address string) {
 	})
 }
 
-// traefik starts a server that asks as Traefik 3.7 does with trustForwardHeader: false (pkg/middlewares/auth/forward.go): it drops what clients
+// realTraefik returns the program that RATELIMIT_TEST_TRAEFIK names, or "".
+func realTraefik() string { return os.Getenv("RATELIMIT_TEST_TRAEFIK") }
+
+// traefik starts Traefik with the documented configuration if there is one, or else a server that asks as it does.
+func traefik(t *testing.T, weir, service string) (address string) {
+	t.Helper()
+	program, dir := realTraefik(), t.TempDir()
+	if program == "" {
+		return likeTraefik(t, weir, service)
+	}
+	documented := strings.NewReplacer("127.0.0.1:8080", weir, "127.0.0.1:3000", service).Replace(blocks(t, "Traefik", "yaml")[0])
+	if err := os.WriteFile(filepath.Join(dir, "dynamic.yaml"), []byte(documented), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	address = servertest.Start(t, dir, `
+global: {checkNewVersion: false}
+entryPoints: {web: {address: "{address}"}}
+providers: {file: {filename: "{dir}/dynamic.yaml"}}
+`, func(file string) *exec.Cmd {
+		yaml := filepath.Join(dir, "traefik.yaml")
+		if err := os.Rename(file, yaml); err != nil {
+			t.Fatal(err)
+		}
+		return exec.Command(program, "--configFile="+yaml)
+	})
+	for start := time.Now(); ; time.Sleep(20 * time.Millisecond) { // it listens before it has read the second file
+		response := send(t, address, "GET", "/ready")
+		if response.StatusCode != http.StatusNotFound {
+			return address
+		}
+		if time.Since(start) > time.Minute {
+			t.Fatal("Traefik does not know the route")
+		}
+	}
+}
+
+// likeTraefik starts a server that asks as Traefik 3.7 does with trustForwardHeader: false (pkg/middlewares/auth/forward.go): it drops what clients
 // say in the fields that it writes, and passes a denial on as it is.
 // https://doc.traefik.io/traefik/reference/routing-configuration/http/middlewares/forwardauth/
-func traefik(t *testing.T, weir, service string) (address string) {
+func likeTraefik(t *testing.T, weir, service string) (address string) {
 	t.Helper()
 	return listen(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		question, err := http.NewRequestWithContext(r.Context(), http.MethodGet, "http://"+weir+"/check", http.NoBody)
@@ -263,6 +299,30 @@ func TestNoSpellingLeadsAroundAPolicyBehindProxies(t *testing.T) {
 		if served < len(tricks) {
 			t.Errorf("%s has passed on %d requests only", name, served)
 		}
+	}
+}
+
+// Traefik tells the client nothing of a request that passes. So the logins are used up here, and no spelling of their path is served.
+func TestNoSpellingLeadsAroundAPolicyBehindTraefik(t *testing.T) {
+	text := strings.NewReplacer("leaky 20, 5/s", "leaky 2000, 5/s", "fixed-window 5, 1m", "fixed-window 1, 1000h").Replace(blocks(t, "", "yaml")[0])
+	proxy := traefik(t, decider(t, memory(t), text), service(t))
+	if response := send(t, proxy, "POST", "/login", "Content-Length: 0"); response.Header.Get("X-Read") != "/login" {
+		t.Fatalf("the first login is answered with %d", response.StatusCode)
+	}
+	denied := 0
+	for _, uri := range tricks {
+		for _, lines := range [][]string{nil, forgeries} {
+			response := send(t, proxy, "POST", uri, append(slices.Clone(lines), "Content-Length: 0")...)
+			if read := response.Header.Get("X-Read"); read != "" {
+				t.Errorf("%q is passed on as %s", uri, read)
+			}
+			if response.StatusCode == http.StatusTooManyRequests {
+				denied++
+			}
+		}
+	}
+	if denied < len(tricks) {
+		t.Errorf("%d requests have been denied only", denied)
 	}
 }
 
