@@ -229,7 +229,7 @@ func validateMany(checks []Check) (err error) {
 // plain reports whether a check is certainly valid, as most checks are: it charges a key some units of a valid limit.
 func (c *Check) plain() bool {
 	return c.Limit != nil && c.Key != "" && c.Cost >= 0 && c.Mode == Charge && c.Undelayed|c.Headroom == 0 && c.ReserveFor == 0 && !c.Or &&
-		c.Limit.known().Problem() == nil
+		c.Limit.known().Plain
 }
 
 // validateOne returns the reason why the check at a place makes no sense by itself.
@@ -258,6 +258,11 @@ func validateOne(checks []Check, place int) error {
 	}
 	if err := c.validateReserveFor(); err != nil {
 		return err
+	}
+	if limit.Shared {
+		if err := validateShare(checks, place); err != nil {
+			return err
+		}
 	}
 	if c.Undelayed > 0 && !limit.Delayed {
 		return invalid("core: %d undelayed units of %s: only a Shaping limit delays, so leave Undelayed out or use core.Shaping", c.Undelayed, c.Limit)

@@ -201,6 +201,9 @@ func (e *examination) judgePermissions(attempts []attempt, refused refusals, err
 // admits one strike, which begins a ban.
 func trialLimits() (limits []core.Limit) {
 	for algorithm := range exact.All() {
+		if algorithm.Shares() { // which are not asked alone
+			continue
+		}
 		limit, err := core.ParseLimit(algorithm.Trial())
 		if err != nil {
 			panic(err)

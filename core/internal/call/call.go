@@ -78,7 +78,8 @@ type Check struct {
 	// registers none. A store without an order of its own ignores it.
 	Waiter *Waiter
 
-	repair bool // the state has to be mended: see Resolve
+	repair bool           // the state has to be mended: see Resolve
+	found  *exact.Product // of a share: see Resolve
 }
 
 // Waiter is a call that waits, as a store keeps its place in the order of the fleet.
@@ -157,6 +158,9 @@ func (c *Call) Set(n int, check func(place int, own *Check)) {
 		own.Index = i
 		own.Headroom = min(own.Headroom, own.Spec.Capacity)
 		own.Cost = min(own.Units, own.Spec.Capacity+1)
+		if own.Spec.Shared {
+			own.Headroom = own.Spec.WeighHeadroom(own.Headroom)
+		}
 		own.Charge = own.Units > 0 && !own.Condition && !own.OnDenial
 	}
 	if n == 1 {
@@ -191,6 +195,9 @@ func (c *Call) group() {
 	}
 	for i := gated; i < n; {
 		end := EndOf(c.Checks, i)
+		if end < n && c.Checks[end].Spec.Shared { // beside its cap
+			end++
+		}
 		c.Groups = append(c.Groups, c.Checks[i:end:end])
 		i = end
 	}
@@ -261,11 +268,11 @@ func Charges(group []Check) bool {
 }
 
 // Alone reports whether a group can only be asked one time after the other: if it takes places, each time has
-// a holder of its own, if it may strike, a ban may begin in between, and of alternatives another one may be charged
-// each time.
+// a holder of its own, if it may strike, a ban may begin in between, of alternatives another one may be charged
+// each time, and of a cap each time leaves less to share.
 func Alone(group []Check) bool {
 	return slices.ContainsFunc(group, func(c Check) bool {
-		return c.OnDenial || c.Either || c.Charge && !c.Spec.Counted
+		return c.OnDenial || c.Either || c.Charge && !c.Spec.Counted || c.Spec.Shared
 	})
 }
 
@@ -293,7 +300,7 @@ func Decide(group []Check) (pass bool) {
 	for i := range group {
 		c := &group[i]
 		need := c.Need()
-		c.Fits = c.Looks() || need <= c.Spec.Capacity && c.Spec.Fits(c.Usage, need)
+		c.Fits = c.Looks() || need <= c.Spec.MostFitting && c.Spec.Fits(c.Usage, need)
 	}
 	pass = choose(group)
 	banned := !pass && Banned(group)
@@ -321,7 +328,7 @@ func Decide(group []Check) (pass bool) {
 // decideAlone is Decide of a check that is its group, and makes no strikes on a denial.
 func (c *Check) decideAlone() (pass bool) {
 	need := c.Need()
-	c.Fits = c.Units == 0 || need <= c.Spec.Capacity && c.Spec.Fits(c.Usage, need)
+	c.Fits = c.Units == 0 || need <= c.Spec.MostFitting && c.Spec.Fits(c.Usage, need)
 	c.Charged.Used, c.Waived, c.Struck = c.Usage.Used, false, false
 	if c.Fits && c.Charge && c.Settled { // only a settlement needs it
 		c.Charged.Used = c.used()
@@ -360,8 +367,13 @@ func choose(group []Check) (pass bool) {
 	return pass
 }
 
-// used returns the used units of a meter after the charge of a check.
-func (c *Check) used() int64 { return c.Usage.Used + c.Spec.Weigh(c.Cost) }
+// used returns the used units of a meter after the charge of a check, or the number that the settlement of a share needs: see [exact.Charge].
+func (c *Check) used() int64 {
+	if c.Spec.Shared { // the settlement of a share needs something else
+		return c.Usage.Fourth
+	}
+	return c.Usage.Used + c.Spec.Weigh(c.Cost)
+}
 
 // Copy returns a deep copy of groups.
 func Copy(groups [][]Check) [][]Check {
@@ -406,7 +418,7 @@ func (c *Check) Answer(pass, peek bool) (a Answer) {
 		pass, peek = false, false
 	}
 	switch {
-	case !a.Allowed && c.Need() > c.Spec.Capacity:
+	case !a.Allowed && c.Need() > c.Spec.MostFitting:
 		a.Retry = Never
 	case !a.Allowed:
 		wait, guess := c.Spec.Wait(c.Usage, c.Need())

@@ -147,13 +147,13 @@ type Settled struct {
 	// BanFor begins a ban of this length, with a Reason, unless it is 0.
 	BanFor time.Duration
 	Reason string
-	// Wanted says that the caller wants the numbers of the limit after the settlement.
+	// Wanted says that the caller wants the numbers of the limit after the settlement. Those of a share are not known without its cap.
 	Wanted bool
 }
 
 // correction returns the correction that carries the settlement out.
 func (s *Settled) correction() Correction {
-	c := Correction{Correction: s.Spec.Correction(s.Units, s.Cost, s.At), Key: s.Key, Spec: s.Spec, Wanted: s.Wanted}
+	c := Correction{Correction: s.Spec.Correction(s.Units, s.Cost, s.At), Key: s.Key, Spec: s.Spec, Wanted: s.Wanted && !s.Spec.Shared}
 	c.Holder, c.Raise, c.Renew, c.Oldest = s.Holder, s.Raise, s.Renew, s.Oldest
 	if s.Reserved {
 		c.Reserved, c.Charged = true, s.Units

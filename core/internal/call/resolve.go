@@ -11,6 +11,15 @@ func (c *Call) Resolve(group []Check, now int64, state func(place int) *exact.St
 		if st == nil {
 			st = &fresh
 		}
+		if check.Spec.Shared {
+			of := state(i - 1)
+			if of == nil {
+				of = &fresh
+			}
+			check.found = new(exact.Product)
+			check.Usage, *check.found = check.Spec.ObserveShare(st, of, group[i-1].Usage.Used, now)
+			continue
+		}
 		if check.Charge {
 			check.Usage, check.repair = check.Spec.ObserveCharge(st, now, check.Need())
 		} else {
@@ -51,6 +60,11 @@ func (c *Check) Write(st *exact.State, now int64, pass bool) {
 		cost = c.Cost
 	}
 	c.Spec.Store(st, c.Usage, now, cost, c.Holder)
+}
+
+// WriteShare is Write of a share that is charged, beside the state of its cap, which has been written.
+func (c *Check) WriteShare(st, of *exact.State, now int64) {
+	c.Spec.StoreShare(st, of, c.Usage, *c.found, now, c.Cost)
 }
 
 // Keep returns the instant until which the state of a check must be kept after a decision at an instant.

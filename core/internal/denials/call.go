@@ -33,8 +33,9 @@ func (d *Denials) Look(checks []Check, now int64) (known Known) {
 		denied := true // all alternatives are, each of which may let the call pass
 		for i := first; i < end; i++ {
 			c := &checks[i]
-			if c.Reserves || i > 0 && met(checks, i) {
-				// Only the store knows which reservations of others are over. The costs of checks with one state add up.
+			if c.Reserves || c.Spec.Shared || i > 0 && met(checks, i) {
+				// Only the store knows which reservations of others are over. The costs of checks with one state add up. A share is
+				// not asked without its cap.
 				return Known{}
 			}
 			bans = bans || c.OfBan
@@ -102,7 +103,7 @@ func (d *Denials) Denied(checks []Check, sent int64, answer func(place int) (tol
 	received := d.Now()
 	for i := range checks {
 		c := &checks[i]
-		if c.Spec.IsShadow() || met(checks, i) || c.Reserves || c.Spec.Extends() || !c.writes() {
+		if c.Spec.IsShadow() || met(checks, i) || c.Reserves || c.Spec.Shared || c.Spec.Extends() || !c.writes() {
 			continue // without a write the store repairs no state, so that the wait may stand still
 		}
 		if told, denied := answer(i); denied {

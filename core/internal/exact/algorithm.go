@@ -21,6 +21,7 @@ const (
 	Concurrent
 	Ban
 	Calendar
+	FairShare
 	end
 )
 
@@ -54,11 +55,12 @@ var table = [end]struct {
 	estimates  bool   // after a named limit's numbers have changed, a wait is an estimate
 	grants     Grants // how units may be granted ahead of time
 	load       int    // how many checks of a bucket take a script as long as one of its checks; 0: one
+	shared     bool   // tenants may have shares of its limits: see fair
 	unreserved string // why a charge cannot be given back by itself after a time; "": it can
 }{
-	Leaky:       {name: "leaky", arithmetic: meter{}, observed: 1, next: "next drip", grants: Steady},
+	Leaky:       {name: "leaky", arithmetic: meter{}, observed: 1, next: "next drip", grants: Steady, shared: true},
 	Shaping:     {name: "shaping", arithmetic: meter{absolute: true}, observed: 1, next: "next turn", delays: true, unreserved: "hands turns on"},
-	TokenBucket: {name: "token-bucket", arithmetic: meter{}, observed: 1, next: "next token", grants: Steady},
+	TokenBucket: {name: "token-bucket", arithmetic: meter{}, observed: 1, next: "next token", grants: Steady, shared: true},
 	GCRA:        {name: "gcra", arithmetic: meter{absolute: true, forgets: true}, observed: 1, next: "next", grants: Steady},
 	FixedWindow: {name: "fixed-window", arithmetic: fixed{}, observed: 2, next: "window ends", windowed: true, grants: Closing},
 	SlidingWindow: {
@@ -75,6 +77,10 @@ var table = [end]struct {
 	Calendar: {
 		name: "calendar", arithmetic: dated{}, observed: 2, next: "window ends", windowed: true, dated: true, grants: Closing,
 		unreserved: "has windows of a calendar",
+	},
+	FairShare: {
+		name: "fair-share", arithmetic: fair{}, observed: 4, next: "cap drains", unreserved: "is a share of a limit",
+		load: 2, // measured: it reads and writes its cap, too
 	},
 }
 

@@ -164,6 +164,9 @@ func (s *Spec) appendArgumentOf(b []byte, mode string, more bool, among Among, h
 	if s.Algorithm.Bans() {
 		return s.Ban.append(b)
 	}
+	if s.Algorithm.Shares() {
+		b = appendSpaced(b, int64(s.fairTerms().Weight))
+	}
 	if s.Name == "" { // its states have no other numbers
 		return b
 	}

@@ -97,7 +97,7 @@ func (m meter) store(s *Spec, st *State, u Usage, now int64, cost int, _ Holder)
 	case m.forgets && u.Used == 0:
 		st.list = nil
 	case st.spec != nil && st.spec.Units != s.Units && st.list != nil && st.notes(st.spec) == nil:
-		st.list = nil // it has drained under numbers of which the notes know nothing
+		st.list.notes = nil // it has drained under numbers of which the notes know nothing
 	}
 	st.level, st.at = u.Used+int64(cost)*s.Weight, s.ticks(now)*s.Tick
 }

@@ -76,13 +76,10 @@ func (n *notes) close(place int) {
 // Note notes that a state of which so much was used has just been charged by a reservation with a number, higher than any
 // before, so that it can be settled: see [Charge.Order].
 func (st *State) Note(s *Spec, used, now, number int64) {
-	if st.list == nil {
-		st.list = new(list)
-	}
 	n := st.notes(s)
 	if n == nil {
 		n = &notes{by: s.Units}
-		st.list.notes = n
+		st.ownList().notes = n
 	}
 	n.drain(s, used, now)
 	n.slots = append(n.slots, slot{number, st.level - n.noted()})
@@ -101,4 +98,4 @@ func (st *State) notes(s *Spec) *notes {
 }
 
 // Noted reports whether reservations under a limit have to be noted to be settled.
-func (a Algorithm) Noted() bool { return a != None && !table[a].windowed }
+func (a Algorithm) Noted() bool { return a != None && !table[a].windowed && a != FairShare }

@@ -53,7 +53,7 @@ func (p *Pasts) Has(key Key) bool { return p.of[key] != nil }
 // Reset notes that a key was reset that had a state of one of some specs: earlier charges are not refunded any more.
 func (p *Pasts) Reset(key Key, now int64, of ...*Spec) {
 	for _, s := range of {
-		if s.Algorithm.Noted() {
+		if s.Algorithm.tellsItself() {
 			continue
 		}
 		p.order++
@@ -84,7 +84,7 @@ func (p *Pasts) Number() int64 {
 // meter.
 func (p *Pasts) remains(key Key, s *Spec, charged Charge, now int64) bool {
 	switch {
-	case s.Algorithm.Noted():
+	case s.Algorithm.tellsItself():
 		return true
 	case charged.At > now && !s.Algorithm.Lists():
 		return false
@@ -93,6 +93,9 @@ func (p *Pasts) remains(key Key, s *Spec, charged Charge, now int64) bool {
 	}
 	return p.of[key].remains(s, charged)
 }
+
+// tellsItself reports whether the states of an algorithm tell how much of a charge is left.
+func (a Algorithm) tellsItself() bool { return a.Noted() || a == FairShare }
 
 // leastSettled is how many pasts are kept without a look for ended ones.
 const leastSettled = 64

@@ -100,6 +100,11 @@ type written struct {
 	Notes *writtenNotes `json:"notes,omitempty"`
 
 	Reserved []writtenReserved `json:"reserved,omitempty"`
+
+	// Product has the exponent, the mantissa and the epoch of a share's product, or of its cap's. Pool has the instant of the cap's,
+	// and its numbers as those of notes.
+	Product *[3]int64 `json:"product,omitempty"`
+	Pool    *[5]int64 `json:"pool,omitempty"`
 }
 
 type writtenPast struct {
@@ -135,6 +140,7 @@ func (r *Record) Append(b []byte) []byte {
 			w.Notes.Slots = append(w.Notes.Slots, [2]int64{one.number, one.units})
 		}
 	}
+	w.writeProduct(&r.State)
 	text, err := json.Marshal(w)
 	if err != nil {
 		panic(fmt.Sprintf("exact: %v", err)) // it is made of numbers and a text
@@ -167,6 +173,9 @@ func ReadRecord(text []byte, s *Spec) (r Record, err error) {
 			r.State.list = &list{instants: w.Log, holders: readHolders(w.Holders), reason: w.Reason}
 		}
 	}
+	if !w.readProduct(&r.State) {
+		return Record{}, errDamaged
+	}
 	if w.Past != nil {
 		r.past = &past{at: w.Past.At, order: w.Past.Order, until: w.Past.Until}
 	}
@@ -176,7 +185,7 @@ func ReadRecord(text []byte, s *Spec) (r Record, err error) {
 		for _, one := range w.Notes.Slots {
 			n.slots = append(n.slots, slot{one[0], one[1]})
 		}
-		r.State.list = &list{notes: n}
+		r.State.ownList().notes = n
 	}
 	return r, w.check()
 }
@@ -191,7 +200,7 @@ func (s *Spec) recorded() string {
 // writerOf returns the spec that wrote a state of a key under a spec: that one, or a named limit with
 // other numbers.
 func writerOf(limit string, s *Spec) (*Spec, error) {
-	if limit == s.recorded() {
+	if limit == s.recorded() || s.Algorithm.Shares() { // its cap tells whether the numbers have changed
 		return s, nil
 	}
 	p, err := Parse(limit)

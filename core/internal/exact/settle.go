@@ -5,7 +5,7 @@ package exact
 type Charge struct {
 	// At is the instant of the charge.
 	At int64
-	// Used is how many units of a meter were used after the charge.
+	// Used is how many units of a meter were used after the charge. Of a share it is the product in short: see [fair].
 	Used int64
 	// Order tells a charge before a reset from one after it in the same microsecond: see [Pasts.Order]. Of a
 	// meter it is the number under which the charge was noted ([State.Note]), or 0 if it was not.
@@ -47,7 +47,7 @@ func (p *Pasts) Settle(key Key, s *Spec, st State, c *Correction, now int64) (af
 		return st, false
 	}
 	if st.spec != nil && st.recovered(s, now) {
-		st = State{}
+		st = State{list: st.onlyPool()}
 	}
 	own := st.numbersOf(s)
 	if c.Events < 0 && c.At.At != 0 && !p.remains(key, own, c.At, now) || !s.arithmetic.settle(s, &st, now, c) {

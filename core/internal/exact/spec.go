@@ -32,6 +32,8 @@ type Params struct {
 	Ban BanTerms
 	// Calendar says which windows a calendar cuts, if the algorithm is [Algorithm.Dated].
 	Calendar unique.Handle[calendar.Period]
+	// Fair are the terms of a share ([Algorithm.Shares]).
+	Fair unique.Handle[FairTerms]
 	// Own says that the limit is made by this library, so that its name may begin with [Reserved].
 	Own bool
 	// Exact says that the store decides every check, also if a process could decide it by itself. It changes neither the
@@ -65,11 +67,14 @@ func (p Params) Share(n int) Params {
 // Identity returns the Params that all limits with the same state have in common: the algorithm and
 // name of a named limit, and otherwise the Params themselves, unless they are Exact.
 func (p Params) Identity() Params {
+	if p.Algorithm == FairShare {
+		p = p.unweighted()
+	}
 	if p.Name == "" {
 		p.Exact = false
 		return p
 	}
-	return Params{Algorithm: p.Algorithm, Name: p.Name}
+	return Params{Algorithm: p.Algorithm, Name: p.Name, Fair: p.Fair}
 }
 
 // Traits follow from the Params, and are worked out once.
@@ -82,6 +87,10 @@ type Traits struct {
 	Counted bool
 	// Delayed says that the algorithm delays admitted requests: see [Spec.Delay].
 	Delayed bool
+	// Shared says that the limit is a tenant's share of another one, so that a check is decided beside that of its cap.
+	Shared bool
+	// Plain says that nothing is wrong with the limit, and that its checks are decided alone.
+	Plain bool
 	// Mended says that a check that asks whether it fits mends the state also if it is not charged.
 	Mended bool
 	// Told are the traits that packages outside of core are told.
@@ -90,6 +99,8 @@ type Traits struct {
 	// each event by itself.
 	Load     int
 	Itemized bool
+	// MostFitting is how many events fit at most: the capacity, of which the share of a tenant with a weight has several.
+	MostFitting int
 	// MostNeeded is how many events a check needs at most: one more than the capacity, which never fit, or one if any number of them
 	// fits where one does.
 	MostNeeded int
@@ -149,7 +160,7 @@ func NewSpec(p Params, identity *Spec) *Spec {
 			s.offsets = new(offsets)
 		}
 	}
-	if s.problem == nil {
+	if s.Plain = s.problem == nil && !s.Shared; s.problem == nil {
 		s.arguments, s.StateName, s.UnitArgument = newArguments(s), s.stateName(), s.Weight
 	}
 	return s
@@ -159,10 +170,14 @@ func NewSpec(p Params, identity *Spec) *Spec {
 func traitsOf(p *Params) Traits {
 	t := Traits{
 		Counted: p.Algorithm != None && p.Algorithm.Kind() == Quota, Delayed: p.Algorithm.Delays(),
-		MostNeeded: min(p.Capacity, math.MaxInt-1) + 1, Load: max(1, table[p.Algorithm].load) - 1, Itemized: p.Algorithm.Lists(),
+		MostFitting: p.Capacity, MostNeeded: min(p.Capacity, math.MaxInt-1) + 1, Load: max(1, table[p.Algorithm].load) - 1, Itemized: p.Algorithm.Lists(),
 	}
 	if p.Algorithm.Bans() {
 		t.Mended, t.MostNeeded = true, 1
+	}
+	if p.Algorithm.Shares() {
+		terms := p.fairTerms()
+		terms.traits(p, &t)
 	}
 	t.Told.Reserves = p.Algorithm.Unreserved() == ""
 	if t.Counted {

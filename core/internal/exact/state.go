@@ -29,6 +29,10 @@ type list struct {
 	reason string
 	// notes are those of the open reservations of a meter, or nil.
 	notes *notes
+	// pool is the memory of a cap for its tenants, or nil.
+	pool *pool
+	// held is the product of the pool as of the last charge of a tenant.
+	held product
 }
 
 // Clear empties a state that was written. It is still one of its spec.
@@ -62,6 +66,14 @@ func (st *State) recovered(asked *Spec, now int64) bool {
 	return s.Reset(u) == 0
 }
 
+// ownList returns the list of a state, which is made if there is none.
+func (st *State) ownList() *list {
+	if st.list == nil {
+		st.list = new(list)
+	}
+	return st.list
+}
+
 // instants returns the log.
 func (st *State) instants() []int64 {
 	if st.list == nil {
@@ -71,10 +83,7 @@ func (st *State) instants() []int64 {
 }
 
 func (st *State) setInstants(log []int64) {
-	if st.list == nil {
-		st.list = new(list)
-	}
-	st.list.instants = log
+	st.ownList().instants = log
 }
 
 // reason returns the reason of a ban that was begun by hand.
@@ -86,13 +95,9 @@ func (st *State) reason() string {
 }
 
 func (st *State) setReason(reason string) {
-	if st.list == nil {
-		if reason == "" {
-			return
-		}
-		st.list = new(list)
+	if st.list != nil || reason != "" {
+		st.ownList().reason = reason
 	}
-	st.list.reason = reason
 }
 
 // holders returns the holders of a concurrent limit.
@@ -117,10 +122,7 @@ func (st *State) Vacate(s *Spec) (ofPlaces, taken bool) {
 }
 
 func (st *State) setHolders(holders []holder) {
-	if st.list == nil {
-		st.list = new(list)
-	}
-	st.list.holders = holders
+	st.ownList().holders = holders
 }
 
 // Key identifies a state.

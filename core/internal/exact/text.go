@@ -34,6 +34,9 @@ func (p *Params) String() string {
 	if p.Algorithm.Bans() {
 		b = p.Ban.appendText(b)
 	}
+	if p.Algorithm.Shares() {
+		b = p.appendFair(b)
+	}
 	if p.Exact {
 		b = append(b, ", "...)
 		b = append(b, exactMark...)
@@ -47,18 +50,22 @@ const exactMark = "exact"
 // Label returns the given name, or one derived from the algorithm and the numbers, such as
 // "leaky:10:1/s".
 func (s *Spec) Label() string {
-	if s.Name != "" {
-		return s.Name
+	switch {
+	case s.Name == "":
+		return s.derivedName()
+	case s.Algorithm.Shares():
+		return s.Name + "-share"
 	}
-	return s.derivedName()
+	return s.Name
 }
 
 // stateName returns the StateName of a valid spec.
 func (s *Spec) stateName() string {
+	name := s.Algorithm.String() + "=" + s.Name
 	if s.Name == "" {
-		return s.derivedName()
+		name = s.derivedName()
 	}
-	return s.Algorithm.String() + "=" + s.Name
+	return s.appendTenant(name)
 }
 
 // derivedName returns the name of an unnamed limit: its canonical form
@@ -66,6 +73,9 @@ func (s *Spec) stateName() string {
 // Token.
 func (p *Params) derivedName() string {
 	b := append([]byte(nil), p.Algorithm.String()...)
+	if p.Algorithm.Shares() {
+		b = append(append(b, ':'), p.fairTerms().Of.String()...)
+	}
 	b = append(b, ':')
 	b = strconv.AppendInt(b, int64(p.Capacity), 10)
 	b = append(b, ':')
@@ -152,12 +162,14 @@ func Parse(text string) (Params, error) {
 		return Params{}, err
 	}
 	p, pace := Params{Algorithm: algorithm, Name: name, Capacity: capacity, Events: capacity}, strings.TrimSpace(pace)
-	if last := strings.LastIndexByte(pace, ','); last >= 0 && strings.TrimSpace(pace[last+1:]) == exactMark {
+	if last := strings.LastIndexByte(pace, ','); !algorithm.Shares() && last >= 0 && strings.TrimSpace(pace[last+1:]) == exactMark {
 		p.Exact, pace = true, strings.TrimSpace(pace[:last])
 	}
 	switch {
 	case algorithm.Dated():
 		err = p.parsePeriod(pace)
+	case algorithm.Shares():
+		err = p.parseFair(pace)
 	case !algorithm.Windowed():
 		p.Events, p.Period, err = parseRate(pace)
 	case strings.Contains(pace, "/"):
@@ -182,6 +194,8 @@ func (a Algorithm) Trial() string {
 		pace = "every 1h"
 	case a.Bans():
 		pace = "1m, first 1m, factor 1, longest 1m, forget 1ms"
+	case a.Shares():
+		pace = "1/m, of leaky, tenant trial, weight 1"
 	case !a.Windowed():
 		pace = "1/m"
 	}

@@ -210,8 +210,13 @@ func (m *Store) decideGroup(c *call.Call, group []call.Check, places []place, no
 				continue
 			}
 			entry = s.add(check.StateKey())
+			places[i].entry = entry
 		}
-		check.Write(&entry.state, now, pass)
+		if check.Spec.Shared {
+			check.WriteShare(&entry.state, &places[i-1].entry.state, now)
+		} else {
+			check.Write(&entry.state, now, pass)
+		}
 		if pass && check.Noted() && !check.Waived {
 			number := s.pasts.Number()
 			entry.state.Note(check.Spec, check.Usage.Used, now, number)

@@ -69,6 +69,10 @@ func FuzzUsage(f *testing.F) {
 			if algorithm.Dated() {
 				p = exact.CalendarParams(10, calendar.Period{Unit: calendar.Day, Zone: "UTC"})
 			}
+			if algorithm.Shares() {
+				p.Algorithm = exact.Leaky
+				p = exact.FairParams(p, "acme", 2)
+			}
 			spec := exact.NewSpec(p, nil)
 			words := make([]string, 0, 4)
 			for _, n := range []int64{a, b, c, d}[:algorithm.Observed()] {

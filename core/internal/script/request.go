@@ -105,7 +105,7 @@ func (r *Request) SetChecks(groups [][]call.Check, times int, wantInstant bool, 
 			c := &group[i]
 			r.Keys = append(r.Keys, key(c.Key, c.Spec))
 			r.appendCheck(c, i < len(group)-1, among(group, i), clock)
-			if c.Either { // each of the calls may be charged another one
+			if c.Either || c.Spec.Shared { // each of the calls may be charged another one, or leaves less to share
 				r.alike = false
 			}
 			r.involve(c.Spec)

@@ -80,7 +80,12 @@ func decide(c *call.Call, now int64, rows *rows) {
 		for i := range group {
 			switch check := &group[i]; {
 			case check.Writes(pass):
-				check.Write(&records[i].State, now, pass)
+				if check.Spec.Shared {
+					check.WriteShare(&records[i].State, &records[i-1].State, now)
+					rows.write(group[i-1].Key, group[i-1].Spec, now)
+				} else {
+					check.Write(&records[i].State, now, pass)
+				}
 				if pass && check.Noted() && !check.Waived {
 					number := records[i].Number(now)
 					records[i].State.Note(check.Spec, check.Usage.Used, now, number)

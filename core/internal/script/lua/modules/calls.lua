@@ -107,7 +107,7 @@ local function decide(asked, word, charged)
     while more do
       local row = rows[number]
       local limit, cost = row.limit, row.cost
-      local found = limit.algorithm.observe(KEYS[number], limit, row, holders[number])
+      local found = limit.algorithm.observe(KEYS[number], limit, row, holders[number], nil, finds, rows, number)
       local room = found.room or limit.ceiling - found.used
       finds[number], undated, banned = found, undated or found.undated, banned or found.banned
       if limit.either then
