@@ -45,6 +45,9 @@ func FirstOf(policies ...Policy) []Policy {
 // checkAlternatives returns the reason why policies make no sense as alternatives, if they do not.
 func checkAlternatives(policies []Policy) error {
 	for i := range policies {
+		if policies[i].Share != nil && hasAlternatives(policies, i) {
+			return fmt.Errorf("policy %d is one of several alternatives, and has a Share: leave that out", i)
+		}
 		switch {
 		case !policies[i].or:
 		case i == 0:

@@ -22,6 +22,7 @@ func (g *generation) call(r *http.Request, rc *requestContext) (call, error) {
 		rc.SetPathValues(r)
 	}
 	chooses, exempt := false, g.options.exempts(r)
+	var shares []tenancy
 	strikes := exempt && slices.ContainsFunc(g.policies, func(p Policy) bool { return p.Ban.Strike != nil })
 	for _, shadow := range [...]bool{false, true} {
 		for i := 0; i < len(g.policies); i = alternatives.End(g.policies, i, (*Policy).isOr) {
@@ -56,6 +57,13 @@ func (g *generation) call(r *http.Request, rc *requestContext) (call, error) {
 			if check.Limit != core.Unlimited && !rc.chargedOutside(p, &check, t.limitKind) {
 				c.add(check, t)
 				c.MaxWait.heed(p.Queue.MaxWait, &check, t.limitKind)
+				if p.Share != nil {
+					own, err := p.tenancy(r, &check)
+					if err != nil {
+						return g.uncheckable(i), fmt.Errorf("ratelimit: policy %d: %w", i, err)
+					}
+					shares = append(shares, own)
+				}
 			}
 		}
 	}
@@ -63,6 +71,9 @@ func (g *generation) call(r *http.Request, rc *requestContext) (call, error) {
 		if err := c.chargeOnce(g.union); err != nil {
 			return c, fmt.Errorf("ratelimit: %w", err)
 		}
+	}
+	if len(shares) > 0 {
+		c.share(shares)
 	}
 	return c, nil
 }
@@ -253,6 +264,19 @@ func (p *Policy) weigh(r *http.Request, check *core.Check) error {
 	return nil
 }
 
+// tenancy returns the tenant of a request under the limit of a policy's check.
+func (p *Policy) tenancy(r *http.Request, check *core.Check) (tenancy, error) {
+	own := tenancy{of: *check, weight: 1}
+	if p.Weight != nil {
+		own.weight = p.Weight(r)
+	}
+	tenant, err := p.Share(r)
+	if own.tenant, err = orAnonymous(r, tenant, err); err != nil {
+		return own, err
+	}
+	return own, own.check(*check).Limit.Validate()
+}
+
 // orAnonymous returns the key of a request, or the anonymous key in place of a missing one.
 func orAnonymous(r *http.Request, key string, err error) (string, error) {
 	if errors.Is(err, keyfuncs.ErrNoKey) || err == nil && key == "" {
@@ -276,7 +300,7 @@ func (g *generation) findPlain() *plain {
 	switch {
 	case len(g.policies) > 1, g.options.Lists.used(), g.options.ExemptPreflights:
 		return nil
-	case p.LimitFor != nil, p.Skip != nil, p.Shadow, p.bans():
+	case p.LimitFor != nil, p.Skip != nil, p.Share != nil, p.Shadow, p.bans():
 		return nil
 	}
 	quota, counts := p.Limit.(core.Quota)

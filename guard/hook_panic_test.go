@@ -79,6 +79,13 @@ var hookSetups = map[string]hookSetup{
 	"Policy.Headroom": {change: func(_ *guard.Options, p *guard.Policy, _ *guard.Rules) {
 		p.Headroom = func(*http.Request) int { panics(); return 0 }
 	}},
+	"Policy.Share": {change: func(_ *guard.Options, p *guard.Policy, _ *guard.Rules) {
+		p.Limit, p.Share = core.Leaky(50, core.PerHour(50)).Named("own"), func(*http.Request) (string, error) { panics(); return "", nil }
+	}},
+	"Policy.Weight": {change: func(_ *guard.Options, p *guard.Policy, _ *guard.Rules) {
+		p.Limit, p.Share = core.Leaky(50, core.PerHour(50)).Named("own"), keyfuncs.Global
+		p.Weight = func(*http.Request) int { panics(); return 0 }
+	}},
 	"Policy.Skip": {change: func(_ *guard.Options, p *guard.Policy, _ *guard.Rules) {
 		p.Skip = func(*http.Request) bool { panics(); return false }
 	}},

@@ -144,7 +144,7 @@ func readsBodies(o *Options, policies []Policy) bool {
 		return true
 	}
 	for i := range policies {
-		if p := &policies[i]; p.By != nil || p.LimitFor != nil || p.Cost != nil || p.Headroom != nil || p.Skip != nil {
+		if p := &policies[i]; p.By != nil || p.LimitFor != nil || p.Cost != nil || p.Headroom != nil || p.Skip != nil || p.Share != nil {
 			return true
 		}
 	}

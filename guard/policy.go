@@ -46,6 +46,18 @@ type Policy struct {
 	// has charged the limit, this one charges nothing and needs no headroom.
 	Headroom func(*http.Request) int
 
+	// Share shares the limit among tenants, as [core.FairShare] does: it names the tenant of the request, such as the account of a
+	// user. The check of the tenant's share stands behind that of the limit in the call, in the headers and in reports, and its name ends
+	// with "-share" if the limit has one. The limit is a leaky or a token bucket, mostly under one key for all, [keyfuncs.Global]. A
+	// request without a tenant ([keyfuncs.ErrNoKey]) has its peer's address as one. A tenant that a client can choose is no
+	// protection: see [Layers]. The default is no share. An alternative ([FirstOf]) has none. Of policies that are one limit, the
+	// first one with a Share counts.
+	Share keyfuncs.Func
+
+	// Weight is the weight of the tenant of a request, from 1 to 1,000: by its plan, say. The default is 1. Without a Share it is an
+	// error of [New]; any other number is answered with 500.
+	Weight func(*http.Request) int
+
 	// Unit is the unit that the policy counts, for clients to read in RateLimit-Policy (qu). The default, "", is requests, or, of a
 	// [core.Concurrent] limit, concurrent-requests. Others are "content-bytes", which the draft registers, and words of your
 	// own, such as "tokens". It changes nothing that is
@@ -131,7 +143,7 @@ func Layers(address, user Policy) []Policy {
 
 // asksProgram reports whether functions of the program say something about a request, other than its key.
 func (p *Policy) asksProgram() bool {
-	return p.LimitFor != nil && given.Is(p.LimitFor) || p.Cost != nil && given.Is(p.Cost) || p.Headroom != nil && given.Is(p.Headroom) ||
+	return p.LimitFor != nil && given.Is(p.LimitFor) || p.Cost != nil && given.Is(p.Cost) || p.Headroom != nil && given.Is(p.Headroom) || p.Weight != nil && given.Is(p.Weight) ||
 		p.Skip != nil && given.Is(p.Skip) || p.Settle.Cost != nil && given.Is(p.Settle.Cost) ||
 		p.Ban.Strike != nil && given.Is(p.Ban.Strike) || p.Ban.Forgive != nil && given.Is(p.Ban.Forgive)
 }

@@ -31,6 +31,9 @@ func checkPolicies(policies []Policy) error {
 		if err := (&headers.Outcome{Unit: p.Unit}).Validate(); err != nil {
 			return fmt.Errorf("policy %d: %w", i, err)
 		}
+		if err := p.checkShare(); err != nil {
+			return fmt.Errorf("policy %d: %w", i, err)
+		}
 		limited := p.hasLimit()
 		switch {
 		case limited && p.LimitFor != nil:
@@ -44,6 +47,20 @@ func checkPolicies(policies []Policy) error {
 		if err := p.Limit.Validate(); err != nil {
 			return fmt.Errorf("policy %d: %w", i, err)
 		}
+	}
+	return nil
+}
+
+// checkShare returns the reason why the share of a policy makes no sense, if it does not.
+func (p *Policy) checkShare() error {
+	switch {
+	case p.Share == nil && p.Weight != nil:
+		return errors.New("it has a Weight and no Share: leave both out, or none")
+	case p.Share == nil || p.LimitFor != nil || isNone(p.Limit) || p.Limit.Validate() != nil:
+		return nil
+	}
+	if err := core.FairShare(core.Check{Limit: p.Limit}, "tenant", 1)[1].Limit.Validate(); err != nil {
+		return fmt.Errorf("its Share: %w", err)
 	}
 	return nil
 }
@@ -106,8 +123,8 @@ func (p *Policy) checkBan(all []Policy) error {
 	switch {
 	case p.hasLimit() || p.LimitFor != nil:
 		return errors.New("it has a Ban and a limit: make two policies of them")
-	case p.Settle.Cost != nil || p.Headroom != nil || p.Unit != "" || p.Queue != QueuePolicy{}:
-		return errors.New("it has a Ban, for which Settle, Headroom, Unit and Queue mean nothing: leave them out")
+	case p.Settle.Cost != nil || p.Headroom != nil || p.Share != nil || p.Unit != "" || p.Queue != QueuePolicy{}:
+		return errors.New("it has a Ban, for which Settle, Headroom, Share, Unit and Queue mean nothing: leave them out")
 	case p.By == nil:
 		return errors.New("it has a Ban by the TCP peer, which would ban your own proxy if there is one: set By to keyfuncs.IP" +
 			" with the addresses of your proxies, or, if clients connect directly, to keyfuncs.RemoteIP")

@@ -188,6 +188,11 @@ func comparedFields() []compared {
 		{"cost", costText, instead("A request costs %s instead of %s.", "1")},
 		{"headroom", func(p *Policy) string { return number(p.Headroom) }, instead("Its headroom is %s instead of %s.", "0")},
 		{
+			"share", func(p *Policy) string { return p.Share },
+			instead("Its tenants are named by %s instead of %s. They begin anew, unless they are called the same.", "nothing"),
+		},
+		{"weight", weightText, instead("The weight of a tenant is %s instead of %s.", "1")},
+		{
 			"settle", func(p *Policy) string { return statusText(p.Settle) },
 			instead("Its real cost is %s instead of %s.", "the reserved one"),
 		},
@@ -261,6 +266,15 @@ func alternativesText(p *Policy) string {
 		texts[i] = p.FirstOf[i].sentence()
 	}
 	return strings.Join(texts, ", or else ")
+}
+
+// weightText returns the text of the weights of tenants.
+func weightText(p *Policy) string {
+	texts := make([]string, 0, len(p.WeightByPlan))
+	for _, plan := range slices.Sorted(maps.Keys(p.WeightByPlan)) {
+		texts = append(texts, strconv.Itoa(p.WeightByPlan[plan])+" for "+plan)
+	}
+	return number(p.Weight) + strings.Join(texts, ", ")
 }
 
 // statusText returns units by status in order.

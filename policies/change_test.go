@@ -192,7 +192,7 @@ func TestShadowThatChanges(t *testing.T) {
 func TestAllFields(t *testing.T) {
 	values := map[string]any{
 		"Name": "a", "Match": []Match{{Pattern: "/"}}, "Key": "ip", "Limit": "leaky 1, 1/s", "Ban": "b", "FirstOf": []Policy{{Limit: "x"}},
-		"Cost": "2", "Headroom": 1, "Settle": ByStatus{Name: "f"}, "Strike": ByStatus{Units: map[string]int{"404": 1}}, "TellBan": true,
+		"Cost": "2", "Headroom": 1, "Share": "header X-Tenant", "Weight": 2, "WeightByPlan": map[string]int{"pro": 3, "*": 1}, "Settle": ByStatus{Name: "f"}, "Strike": ByStatus{Units: map[string]int{"404": 1}}, "TellBan": true,
 		"Unit": "jobs", "Undelayed": 1, "MaxWait": 10 * time.Second, "ReserveFor": 10 * time.Second, "Shadow": true, "Enforced": 10.0, "OnError": "open",
 	}
 	of := reflect.TypeFor[Policy]()

@@ -253,7 +253,10 @@ func (c *compiler) list(l *Lists, name string, entries []string) *lists.List {
 }
 
 // key returns a key function.
-func (c *compiler) key(at places, text string) keyfuncs.Func {
+func (c *compiler) key(at places, text string) keyfuncs.Func { return c.keyOf(at, "key", text) }
+
+// keyOf returns the key function that a field says.
+func (c *compiler) keyOf(at places, field, text string) keyfuncs.Func {
 	by, err := keyfuncs.Parse(text, func(name string) keyfuncs.Func {
 		if f := c.program.Keys[name]; f != nil || !c.assumes || !isName(name) {
 			return f
@@ -262,7 +265,7 @@ func (c *compiler) key(at places, text string) keyfuncs.Func {
 		return func(*http.Request) (string, error) { return "", keyfuncs.ErrNoKey }
 	})
 	if err != nil {
-		c.errors.addf(at.of("key"), "%s", trimmed(err))
+		c.errors.addf(at.of(field), "%s", trimmed(err))
 		if len(c.program.Keys) > 0 || !c.assumes {
 			known := slices.Sorted(maps.Keys(c.program.Keys))
 			c.errors[len(c.errors)-1].Reason += fmt.Sprintf("; the program gives functions to %q", known)
@@ -303,7 +306,7 @@ func trimmed(err error) string {
 // inFile calls the fields of a policy as a file does.
 var inFile = strings.NewReplacer("Ban.StrikeOnDenial", "strike: denials", "Ban.Strike", "strike", "Ban.Tell", "tellBan", "Settle.Cost", "settle", "Settle.", "",
 	"Queue.", "", "Undelayed", "undelayed", "MaxWait", "maxWait", "ReserveFor", "reserveFor",
-	"StrikeOnDenial", "strike: denials", "Strike", "strike", "Settle", "settle", "Cost", "cost", "Headroom", "headroom", "Unit ", "unit ",
+	"StrikeOnDenial", "strike: denials", "Strike", "strike", "Settle", "settle", "Cost", "cost", "Headroom", "headroom", "Share", "share", "Weight", "weight", "Unit ", "unit ",
 	"Shadow", "shadow", "core.Shaping", "shaping", "core.Concurrent", "concurrent")
 
 var errNothing = errors.New("it says no limit: write limit, ban or firstOf")

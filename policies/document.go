@@ -64,6 +64,12 @@ type Policy struct {
 	// Headroom is how many units have to be left when the request has been charged. The default is 0. Less than 0 is an error, and so is
 	// more than the limit has beyond a Cost that is a number.
 	Headroom int
+	// Share shares the limit among tenants, which it names for each request as Key names keys: see [guard.Policy].
+	Share string
+	// Weight is the weight of each tenant, from 1 to 1,000. WeightByPlan has those of the plans of requests, in place of it: "*" is that of
+	// every other plan. The default is 1. Without a Share they are an error.
+	Weight       int
+	WeightByPlan map[string]int
 	// Settle gives the real cost of a request, in units by status, or by a name of [Options].Settle. Statuses
 	// that it leaves out keep the Cost.
 	Settle ByStatus

@@ -232,6 +232,8 @@ func (r *reader) policy(n *tree.Node, alternative bool) (p Policy) {
 	if !alternative {
 		known = append(known, []field{
 			{"match", func(n *tree.Node) { p.Match = r.matches(n) }},
+			{"share", func(n *tree.Node) { p.Share = r.text(n, "share") }},
+			{"weight", func(n *tree.Node) { p.Weight, p.WeightByPlan = r.weight(n) }},
 			{"ban", func(n *tree.Node) { p.Ban = r.text(n, "ban") }},
 			{"firstOf", func(n *tree.Node) { p.FirstOf = r.policies(n, true) }},
 			{"strike", func(n *tree.Node) { p.Strike = r.byStatus(n, "strike", true) }},
@@ -360,6 +362,18 @@ func (r *reader) cost(n *tree.Node) string {
 		return strconv.Itoa(r.number(n, "cost"))
 	}
 	return r.text(n, "cost")
+}
+
+// weight reads a weight, or several by the plans of requests.
+func (r *reader) weight(n *tree.Node) (weight int, byPlan map[string]int) {
+	if n.Kind != tree.Mapping || len(n.Keys) == 0 {
+		return r.number(n, "weight"), nil
+	}
+	byPlan = make(map[string]int, len(n.Keys))
+	for i, key := range n.Keys {
+		byPlan[key.Text] = r.number(n.Items[i], "weight of "+key.Text)
+	}
+	return 0, byPlan
 }
 
 // wholeNumber matches texts that all readers of YAML take for the same number: 010 is eight for some.

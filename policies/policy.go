@@ -3,7 +3,9 @@ package policies
 import (
 	"errors"
 	"hash/fnv"
+	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -57,6 +59,9 @@ func (c *compiler) alternatives(p *Policy) []guard.Policy {
 	if p.Enforced != 0 {
 		c.errors.addf(p.at.of("enforced"), "enforced does not go with firstOf: leave it out, or write shadow: true")
 	}
+	if p.Share != "" || p.weighs() {
+		c.errors.addf(p.at.of("share"), "share and weight do not go with firstOf: leave them out")
+	}
 	for field, said := range map[string]bool{
 		"headroom": p.Headroom != 0, "undelayed": p.Undelayed != 0, "maxWait": p.MaxWait != 0, "reserveFor": p.ReserveFor != 0, "unit": p.Unit != "",
 	} {
@@ -95,6 +100,7 @@ func (c *compiler) single(p *Policy) guard.Policy {
 	} else if p.Headroom > 0 {
 		g.Headroom = func(*http.Request) int { return p.Headroom }
 	}
+	c.share(p, &g)
 	if p.Strike.Name == "denials" {
 		g.Ban.StrikeOnDenial = true
 	} else {
@@ -181,14 +187,7 @@ func (c *compiler) ban(p *Policy) core.Ban {
 
 // limitFor returns the function that picks the limit of a plan.
 func (c *compiler) limitFor(p *Policy, plans map[string]core.Limit) func(*http.Request) core.Limit {
-	plan := c.program.Plan
-	if plan == nil {
-		if !c.assumes {
-			c.errors.addf(p.at.of("limit"), "the program does not say which plan a request is of: give Options.Plan to the set")
-		}
-		plan = func(*http.Request) string { return "" }
-	}
-	c.needs.Plan = true
+	plan := c.plan(p, "limit")
 	other := plans["*"]
 	return func(r *http.Request) core.Limit {
 		if limit, known := plans[plan(r)]; known {
@@ -197,6 +196,53 @@ func (c *compiler) limitFor(p *Policy, plans map[string]core.Limit) func(*http.R
 		return other
 	}
 }
+
+// plan returns the function that names the plan of a request, for a field of a policy.
+func (c *compiler) plan(p *Policy, field string) func(*http.Request) string {
+	c.needs.Plan = true
+	if c.program.Plan != nil {
+		return c.program.Plan
+	}
+	if !c.assumes {
+		c.errors.addf(p.at.of(field), "the program does not say which plan a request is of: give Options.Plan to the set")
+	}
+	return func(*http.Request) string { return "" }
+}
+
+// weighs reports whether a policy has weights.
+func (p *Policy) weighs() bool { return p.Weight != 0 || len(p.WeightByPlan) > 0 }
+
+// share sets the tenants of a policy and their weights.
+func (c *compiler) share(p *Policy, g *guard.Policy) {
+	if p.Share == "" {
+		if p.weighs() {
+			c.errors.addf(p.at.of("weight"), "weight belongs to share: say whose weight it is, as in share: header X-Tenant")
+		}
+		return
+	}
+	g.Share = c.keyOf(p.at, "share", p.Share)
+	for _, weight := range append(slices.Collect(maps.Values(p.WeightByPlan)), max(1, p.Weight)) {
+		if weight < 1 || weight > mostWeight {
+			c.errors.addf(p.at.of("weight"), "weight %d is not from 1 to %d", weight, mostWeight)
+		}
+	}
+	if len(p.WeightByPlan) == 0 {
+		if p.Weight > 1 {
+			g.Weight = func(*http.Request) int { return p.Weight }
+		}
+		return
+	}
+	plan := c.plan(p, "weight")
+	g.Weight = func(r *http.Request) int {
+		if weight, known := p.WeightByPlan[plan(r)]; known {
+			return weight
+		}
+		return max(1, p.WeightByPlan["*"])
+	}
+}
+
+// mostWeight is the greatest weight of a tenant: see [core.FairShare].
+const mostWeight = 1000
 
 // cost returns the function of a cost, or nil for the default.
 func (c *compiler) cost(p *Policy) func(*http.Request) int {

@@ -148,6 +148,14 @@ func (w *printer) policy(p *Policy) {
 		text("cost", p.Cost)
 	}
 	number("headroom", p.Headroom)
+	text("share", p.Share)
+	number("weight", p.Weight)
+	if len(p.WeightByPlan) > 0 {
+		w.line(0, "weight:")
+		for _, plan := range sorted(p.WeightByPlan) {
+			w.line(1, quoted(plan)+": "+strconv.Itoa(p.WeightByPlan[plan]))
+		}
+	}
 	w.byStatus("settle", p.Settle)
 	w.byStatus("strike", p.Strike)
 	flag("tellBan", p.TellBan)

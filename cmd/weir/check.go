@@ -265,6 +265,7 @@ func sentence(d *policies.Document, p *policies.Policy) string {
 	add(p.Key != "", "for each key of %q", p.Key)
 	add(p.Cost != "", "a request costs %s", p.Cost)
 	add(p.Headroom > 0, "a headroom of %d", p.Headroom)
+	add(p.Share != "", "shared by tenants, which %q names", p.Share)
 	add(len(p.Settle.Units) > 0 || p.Settle.Name != "", "what it has really cost is settled")
 	add(p.MaxWait > 0, "requests wait up to %v for a place", p.MaxWait)
 	add(p.Undelayed > 0, "%d more pass without delay", p.Undelayed)

@@ -20,6 +20,9 @@ import (
 //   - Cost is how many units the request takes.
 //   - Headroom is how many units have to be left when the request has been charged, or else it is denied:
 //     core.Check.Headroom.
+//   - Share shares the limit among tenants, as core.FairShare does: it names the tenant of the request, such as
+//     the account of a user.
+//   - Weight is the weight of the tenant of a request, from 1 to 1,000: by its plan, say.
 //   - Unit is the unit that the policy counts, for clients to read in RateLimit-Policy (qu).
 //   - Settle corrects the cost of a request that has been served.
 //   - Queue says how requests wait for a place of a core.Concurrent limit, or for their turn under a core.Shaping

@@ -23,6 +23,10 @@ var policyCases = []testCase{
 	{"Cost charges so many units, and 0 lets through", testCost},
 	{"Headroom leaves so many units for others", testHeadroom},
 	{"of policies that are one limit the largest Headroom counts", testJoinedHeadroom},
+	{"Share gives each tenant its share of a limit", testShare},
+	{"a share follows its limit, whichever policies are one limit with that", testJoinedShare},
+	{"a share that makes no sense answers 500, or panics", testWrongShare},
+	{"the fallback shares this process's part of a limit among tenants", testShareFallback},
 	{"a policy says what it counts, wherever it stands", testUnit},
 	{"LimitFor gives each plan its limit, and none to who is not limited", testLimitFor},
 }

@@ -18,7 +18,7 @@ import (
 // stages are the files of package guard in the order of its stages: each uses those before it.
 var stages = []string{
 	"kind.go", "queue_policy.go", "settle_policy.go", "ban.go", "list.go", "policy.go", "alternatives.go", "event.go", "options.go", "validate.go", // policies
-	"call.go", "accept.go", "body.go", "log.go", "generation.go", "reservation.go", "context.go", "outcomes.go", "copies.go", "nested.go", // what is known
+	"call.go", "share.go", "accept.go", "body.go", "log.go", "generation.go", "reservation.go", "context.go", "outcomes.go", "copies.go", "nested.go", // what is known
 	"check.go", "plan.go", "rules.go", // plan
 	"settle.go", "grow.go", "denial.go", "verdict.go", "upstream.go", // settle, answer
 	"places.go", "ask.go", "degraded.go", "decide.go", // decide

@@ -12,6 +12,8 @@ type Traits struct {
 	Windowed bool
 	// Dated says that a calendar cuts the windows, so that the units left have to last until the window ends.
 	Dated bool
+	// Shares says that the limit is a tenant's share of another one, so that its checks stand behind those of that.
+	Shares bool
 	// Reserves says that a check may reserve units for a time: see core.Check.
 	Reserves bool
 }

@@ -58,8 +58,8 @@ func (f *Fallback) Observe(checks []core.Check, decisions []core.Decision) {
 	now := f.clock()
 	for i := range checks {
 		check, d := &checks[i], &decisions[i]
-		quota, counts := check.Limit.(core.Quota) // it is not known when places are given back
-		if !counts || check.Shadow || isToldBeside(checks, i) || d.Degraded || quota == core.Unlimited {
+		quota, closes, counts := countedBy(check)
+		if !counts || isToldBeside(checks, i) || d.Degraded {
 			continue
 		}
 		key := stateKeyOf(check.Key, check.Limit)
@@ -67,8 +67,16 @@ func (f *Fallback) Observe(checks []core.Check, decisions []core.Decision) {
 			f.snapshots.Delete(key)
 			continue
 		}
-		f.snapshots.Set(key.kept(), snapshotOf(quota, d, now))
+		f.snapshots.Set(key.kept(), snapshotOf(quota, closes, d, now))
 	}
+}
+
+// countedBy returns the quota of a check with a state that can be told from its decision, and whether its units count until a window
+// closes. It is not known when places are given back, nor how a tenant's share shrinks.
+func countedBy(check *core.Check) (quota core.Quota, closes, known bool) {
+	quota, counts := check.Limit.(core.Quota)
+	traits := unexported.TraitsOf(quota)
+	return quota, traits.Windowed, counts && !check.Shadow && quota != core.Unlimited && !traits.Shares
 }
 
 // isToldBeside reports whether a check is a condition about a state that another check of the call charges: its
@@ -90,11 +98,11 @@ func (f *Fallback) ObserveSettled(ctx context.Context, r *core.Reservation, chec
 	now, decisions := f.clock(), r.Decisions()
 	for i, cost := range costs {
 		check := &checks[i]
-		quota, counts := check.Limit.(core.Quota)
-		if !counts || check.Shadow || check.Mode == core.Condition || decisions[i].Waived || quota == core.Unlimited {
+		quota, closes, counts := countedBy(check)
+		if !counts || check.Mode == core.Condition || decisions[i].Waived {
 			continue
 		}
-		then := snapshotOf(quota, &decisions[i], now-ago)
+		then := snapshotOf(quota, closes, &decisions[i], now-ago)
 		left := then.usedAt(now)
 		more := min(cost, quota.Capacity()) - check.Units()
 		closed := left == 0 && then.used > 0 && then.closes // the window that was charged
@@ -316,8 +324,8 @@ func (f *Fallback) startKey(ctx context.Context, check *core.Check, share core.L
 }
 
 // snapshotOf returns the snapshot of a decision about a limit, which was made at an instant.
-func snapshotOf(limit core.Quota, d *core.Decision, at time.Duration) snapshot {
-	return snapshot{used: limit.Capacity() - d.Remaining, at: at, reset: at + d.ResetAfter, closes: unexported.TraitsOf(limit).Windowed}
+func snapshotOf(limit core.Quota, closes bool, d *core.Decision, at time.Duration) snapshot {
+	return snapshot{used: limit.Capacity() - d.Remaining, at: at, reset: at + d.ResetAfter, closes: closes}
 }
 
 // usedAt returns the units still used at a later instant, rounded up. A meter drains evenly. All of a
