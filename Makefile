@@ -48,7 +48,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' Makefile
 
 .PHONY: test
-test: redis browser prometheus webservers postgres envoy sdks clients ## the whole suite, installing the servers and the browser it needs where they are missing
+test: redis lua browser prometheus webservers postgres envoy sdks clients ## the whole suite, installing the servers and the browser it needs where they are missing
 	@$(MAKE) --no-print-directory -j 2 test-root test-modules
 
 # Two halves of the suite, which run at the same time: some tests compute, others wait for what they have broken.
@@ -97,6 +97,10 @@ latest: ## move latest.mod to the newest gin, echo, go-redis and OpenTelemetry
 .PHONY: redis
 redis: ## install redis-server where it is missing
 	@[ -n "$$RATELIMIT_TEST_SERVER" ] || sh .ci/install redis-server 'macOS: brew install redis' redis-server valkey-server
+
+.PHONY: lua
+lua: ## install Lua 5.4 where it is missing
+	@sh .ci/install lua5.4 'macOS: brew install lua@5.4' lua5.4
 
 .PHONY: browser
 browser: ## install Chromium where it is missing

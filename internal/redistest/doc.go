@@ -1,6 +1,7 @@
 // Package redistest starts real Redis servers for tests: one alone ([Start],
 // [Shared]), one that also speaks TLS ([StartTLS]), a cluster ([StartCluster],
-// [SharedCluster], [StartReplicatedCluster]), and one watched by a sentinel ([StartSentinel]). [Launch]
+// [SharedCluster], [StartReplicatedCluster]), and one watched by a sentinel ([StartSentinel]). [StartLua54]
+// has one run scripts in another Lua. [Launch]
 // starts one for a program that is no test.
 //
 // Every server listens on a free port of 127.0.0.1, keeps nothing on disk that

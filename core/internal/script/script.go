@@ -108,7 +108,7 @@ func newScript(does Task, of exact.Algorithm, injectedClock bool) *Script {
 // expire in real time meanwhile, so they are kept for an hour longer.
 const (
 	readsClock = "local clock = call('TIME')\nlocal now = clock[1] * 1000000 + clock[2]\nlocal grace = 2000\n"
-	toldTime   = "local now = tonumber(ARGV[#ARGV])\nlocal grace = 3602000 + call('TIME')[1] * 1000 - now / 1000\n"
+	toldTime   = "local now = tonumber(ARGV[#ARGV])\nlocal grace = 3602000 + call('TIME')[1] * 1000 - (now - now % 1000) / 1000\n"
 )
 
 // injected returns a text that is told the time in place of reading the clock.

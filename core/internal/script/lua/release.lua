@@ -8,6 +8,7 @@
 -- refused the first of these. A place that the holder does not have, and a key of another type, are no errors.
 
 local call, try, KEYS, ARGV = redis.call, redis.pcall, KEYS, ARGV
+local unpack = table.unpack or unpack -- Lua 5.2 and later have it in table
 local results, refusal, first = {}, nil, 1
 local waited = {} -- the keys with waiters
 

@@ -15,6 +15,7 @@
 -- instants do not tell whether a limit with a name has had another window.
 
 local call, try, format, tonumber = redis.call, redis.pcall, string.format, tonumber
+local unpack = table.unpack or unpack -- Lua 5.2 and later have it in table
 local clock = call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 local grace = 2000
@@ -22,7 +23,7 @@ local reply, first, word = {}, 1, 1
 
 -- instant returns the instant at an index of a log, or nil if that makes no sense.
 local function instant(key, index)
-  local at = tonumber(call('LINDEX', key, index))
+  local at = tonumber(call('LINDEX', key, format('%d', index)))
   return at and at >= 0 and at <= now and at % 1 == 0 and at or nil
 end
 

@@ -1,6 +1,7 @@
 -- Carries out corrections of concurrent limits.
 
 local call, try, format, tonumber = redis.call, redis.pcall, string.format, tonumber
+local unpack = table.unpack or unpack -- Lua 5.2 and later have it in table
 local now, state, places, waiters = require('clock').now, require('state'), require('places'), require('waiters')
 
 -- renew begins the lease of a holder anew, and returns "2" if that holds no places any more.

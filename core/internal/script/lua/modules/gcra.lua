@@ -3,6 +3,7 @@
 -- that text as tat: see notes.lua.
 
 local call, try, format, tonumber, match = redis.call, redis.pcall, string.format, tonumber, string.match
+local unpack = table.unpack or unpack -- Lua 5.2 and later have it in table
 local observe_meter = require('meter')
 
 -- read returns the text and, if it is in a hash, the fields of that. It is nil if there is none, or damage.

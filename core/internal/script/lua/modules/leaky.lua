@@ -1,6 +1,7 @@
 -- A leaky bucket is a hash: its level, and the instant at which it had it.
 
 local call, try, format, tonumber = redis.call, redis.pcall, string.format, tonumber
+local unpack = table.unpack or unpack -- Lua 5.2 and later have it in table
 local observe_meter = require('meter')
 local written, digits -- the level that was written last, and its text: most keys have recovered, and get the same one
 

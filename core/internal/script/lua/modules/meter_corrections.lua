@@ -22,7 +22,7 @@ local function left_with(key, limit)
   end
   local full, event, drain, tick = match(text or '', pattern)
   full, event, drain, tick = tonumber(full), tonumber(event), tonumber(drain), tonumber(tick)
-  if text == limit.numbers or not full or full * event * drain * tick == 0 then
+  if text == limit.numbers or not full or full == 0 or event == 0 or drain == 0 or tick == 0 then
     return limit, 1, 1
   end
   local other = {

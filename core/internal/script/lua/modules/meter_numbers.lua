@@ -39,7 +39,7 @@ local function observe(limit, fields, level, at, numbers, absolute)
   local found = { used = 0, expires = -1, seen = '0', fields = fields }
   local full, weighed, drain, length = match(numbers, '^(%d+) (%d+) (%d+) (%d+)$')
   full, weighed, drain, length = tonumber(full), tonumber(weighed), tonumber(drain), tonumber(length)
-  if limit.numbers == '' or not (full and weighed * drain * length > 0)
+  if limit.numbers == '' or not (full and weighed > 0 and drain > 0 and length > 0)
     or full > largest or weighed > largest or drain > largest or length > largest then
     found.damaged = true
     return found

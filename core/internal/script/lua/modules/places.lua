@@ -1,6 +1,7 @@
 -- The places of a key that are held, and when they are given back: see concurrent.lua for the members of a key.
 
 local call, format = redis.call, string.format
+local unpack = table.unpack or unpack -- Lua 5.2 and later have it in table
 local now, remembered = require('clock').now, require('concurrent').remembered
 local instant = format('%d', now)
 

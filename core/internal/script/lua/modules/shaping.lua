@@ -2,6 +2,7 @@
 -- at that instant.
 
 local call, try, format, tonumber = redis.call, redis.pcall, string.format, tonumber
+local unpack = table.unpack or unpack -- Lua 5.2 and later have it in table
 local observe_meter = require('meter')
 
 local function observe(key, limit, _, _, slots)

@@ -5,12 +5,13 @@
 -- log of the future, goes last.
 
 local call, try, format, tonumber = redis.call, redis.pcall, string.format, tonumber
+local unpack = table.unpack or unpack -- Lua 5.2 and later have it in table
 local now, state = require('clock').now, require('state')
 local largest = 9007199254740991
 
 -- instant_of returns the instant at an index of a log.
 local function instant_of(log, index)
-  local at = tonumber(call('LINDEX', log.key, index))
+  local at = tonumber(call('LINDEX', log.key, format('%d', index)))
   if at and at >= 0 and at % 1 == 0 and at <= largest then
     return at
   end

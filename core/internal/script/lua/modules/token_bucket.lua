@@ -1,6 +1,7 @@
 -- A token bucket is a hash: its tokens, and the instant at which it had them.
 
 local call, try, format, tonumber = redis.call, redis.pcall, string.format, tonumber
+local unpack = table.unpack or unpack -- Lua 5.2 and later have it in table
 local observe_meter = require('meter')
 local written, digits -- the tokens that were written last, and their text: most keys have recovered, and get the same ones
 

@@ -77,7 +77,7 @@ while first <= #KEYS do
         -- Units that have drained since the latest note are taken from the newest slots.
         local least = math.max(0, math.min(used, lowest - math.max(0, present - since + since % tick) / tick * pace))
         local slots, missing = take(hash and state[3] or '', math.max(0, noted - least))
-        local units, older = used - math.min(noted, least) + cost, nil
+        local units, older = used - math.min(tonumber(noted), least) + cost, nil
         order, slots, unknown[key] = tonumber(following), least > 0 and slots or '', missing > 0
         for number = order, order + granted - 1 do
           if number % 52 == 0 and string.find(slots, '[1-9]') then -- the text is full
@@ -105,7 +105,7 @@ while first <= #KEYS do
         if not hash then
           call('UNLINK', key)
         end
-        call('HSET', key, 'tat', format('%d', present + (level - level % pace) / pace * tick) .. rest, unpack(fields))
+        call('HSET', key, 'tat', format('%d', present + (level - level % pace) / pace * tick) .. rest, (table.unpack or unpack)(fields))
       end
       local rest = same and expires >= 0 and now % 16 == 0 and call('PTTL', key) or lives -- it may have lost its time to live
       mark = rest == -1 and '+' or ''

@@ -18,6 +18,7 @@
 -- level.
 
 local call, try, format, tonumber, match = redis.call, redis.pcall, string.format, tonumber, string.match
+local unpack = table.unpack or unpack -- Lua 5.2 and later have it in table
 local largest, letters = 9007199254740991, 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 local clock = call('TIME')
 local now = clock[1] * 1000000 + clock[2]
@@ -75,7 +76,7 @@ while first <= #KEYS do
         -- Units that have drained since the latest note are taken from the newest slots.
         local least = math.max(0, math.min(used, lowest - math.max(0, present - since + since % tick) / tick * pace))
         local slots, missing = take(state[5] or '', math.max(0, noted - least))
-        local units, older = used - math.min(noted, least) + cost, nil
+        local units, older = used - math.min(tonumber(noted), least) + cost, nil
         order, slots, unknown[key] = tonumber(following), least > 0 and slots or '', missing > 0
         for number = order, order + granted - 1 do
           if number % 52 == 0 and string.find(slots, '[1-9]') then -- the text is full

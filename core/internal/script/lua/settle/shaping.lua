@@ -110,7 +110,7 @@ while first <= #KEYS do
       if pace > 1 or numbers ~= '' then
         fields[#fields + 1], fields[#fields + 2] = 'left', format('%d', left)
       end
-      local done = used > 0 and try('HSET', key, unpack(fields)) or used == 0 and try('UNLINK', key)
+      local done = used > 0 and try('HSET', key, (table.unpack or unpack)(fields)) or used == 0 and try('UNLINK', key)
       local lives = free + left / pace * tick
       if type(done) == 'table' then
         result, refusal = '1', refusal or done.err

@@ -17,6 +17,7 @@
 -- units that are added have that instant, too. The instants do not tell whether a limit with a name has had a longer window.
 
 local call, try, format, tonumber = redis.call, redis.pcall, string.format, tonumber
+local unpack = table.unpack or unpack -- Lua 5.2 and later have it in table
 local clock = call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 local grace = 2000
@@ -24,7 +25,7 @@ local reply, refusal, first, word = {}, nil, 1, 1
 
 -- instant returns the instant at an index of a log, or nil if that makes no sense.
 local function instant(key, index)
-  local at = tonumber(call('LINDEX', key, index))
+  local at = tonumber(call('LINDEX', key, format('%d', index)))
   return at and at >= 0 and at <= now and at % 1 == 0 and at or nil
 end
 
