@@ -1,8 +1,9 @@
 package core_test
 
 import (
-	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/core/storetest"
+	"github.com/weir-go/ratelimit/internal/redistest"
 )
 
 // A share is rounded, and yet all stores answer alike: in memory, in Redis, and in a table.
@@ -56,7 +58,7 @@ func TestAllStoresRoundSharesAlike(t *testing.T) {
 		var open [][3]*core.Reservation
 		for range rapid.IntRange(1, 40).Draw(t, "calls") {
 			l := caps[rapid.IntRange(0, len(caps)-1).Draw(t, "cap")]
-			check := core.Check{Key: fmt.Sprint(key), Limit: l, Cost: rapid.IntRange(1, max(1, l.Capacity()/3)).Draw(t, "cost")}
+			check := core.Check{Key: strconv.Itoa(key), Limit: l, Cost: rapid.IntRange(1, max(1, l.Capacity()/3)).Draw(t, "cost")}
 			checks := core.FairShare(check, rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "tenant"), rapid.IntRange(1, 3).Draw(t, "weight"))
 			if rapid.IntRange(0, 5).Draw(t, "without a tenant") == 0 {
 				checks = checks[:1]
@@ -89,4 +91,79 @@ func TestAllStoresRoundSharesAlike(t *testing.T) {
 			clock.Add(rapid.Int64Range(0, 3*l.Rate().Period.Microseconds()/int64(l.Rate().Events)+2).Draw(t, "later"))
 		}
 	})
+}
+
+// A key of a share, or of its cap, that holds nonsense is replaced.
+func TestDamagedSharesAreReplaced(t *testing.T) {
+	client := redistest.Shared(t).Client(t)
+	for name, damage := range map[string]struct{ ofCap, ofShare string }{
+		"a cap of another type":   {ofCap: "SET % nonsense"},
+		"a cap's nonsense":        {ofCap: "HSET % level nonsense"},
+		"a cap's level":           {ofCap: "HSET % level -1"},
+		"a product of nonsense":   {ofCap: "HSET % shares nonsense"},
+		"a product too large":     {ofCap: "HSET % shares 9007199254740991,0,1,1"},
+		"a share of another type": {ofShare: "HSET % level 1"},
+		"a share's nonsense":      {ofShare: "SET % nonsense"},
+		"a share of five numbers": {ofShare: "SET % 1,2,3,4,5"},
+	} {
+		for _, reserves := range []bool{false, true} {
+			prefix := redistest.Prefix(t)
+			limiter := core.New(core.NewRedis(client, core.WithPrefix(prefix), core.WithBudget(time.Minute)))
+			checks := core.FairShare(core.Check{Key: "gpu", Limit: core.Leaky(10, core.PerHour(1)), Cost: 2}, "acme", 1)
+			ask := func() []core.Decision {
+				if reserves {
+					r, err := limiter.Reserve(t.Context(), checks...)
+					if err != nil {
+						t.Fatalf("%s: %v", name, err)
+					}
+					return r.Decisions()
+				}
+				d, err := limiter.AllowAll(t.Context(), checks...)
+				if err != nil {
+					t.Fatalf("%s: %v", name, err)
+				}
+				return d
+			}
+			ask()
+			keys := client.Keys(t.Context(), prefix+"*").Val()
+			if len(keys) != 2 {
+				t.Fatalf("%s: keys %q", name, keys)
+			}
+			for _, key := range keys {
+				command := damage.ofCap
+				if strings.Contains(key, "fair-share") {
+					command = damage.ofShare
+				}
+				if command == "" {
+					continue
+				}
+				words := []any{}
+				for word := range strings.FieldsSeq(strings.ReplaceAll(command, "%", key)) {
+					words = append(words, strings.ReplaceAll(word, ",", " "))
+				}
+				if strings.HasPrefix(command, "SET") != strings.Contains(key, "fair-share") || strings.Contains(name, "type") {
+					client.Del(t.Context(), key)
+				}
+				if err := client.Do(t.Context(), words...).Err(); err != nil {
+					t.Fatalf("%s: %v", name, err)
+				}
+			}
+			for range 2 {
+				if d := ask(); !d[0].Allowed || !d[1].Allowed {
+					t.Errorf("%s: %+v", name, d)
+				}
+			}
+			if d := ask(); d[1].Allowed && d[1].Remaining > 6 {
+				t.Errorf("%s: the share is not counted: %+v", name, d)
+			}
+			for _, key := range client.Keys(t.Context(), prefix+"*").Val() {
+				if left := client.PTTL(t.Context(), key).Val(); left <= 0 {
+					t.Errorf("%s: %s lives %v", name, key, left)
+				}
+			}
+			if err := limiter.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
 }

@@ -143,7 +143,8 @@ func Layers(address, user Policy) []Policy {
 
 // asksProgram reports whether functions of the program say something about a request, other than its key.
 func (p *Policy) asksProgram() bool {
-	return p.LimitFor != nil && given.Is(p.LimitFor) || p.Cost != nil && given.Is(p.Cost) || p.Headroom != nil && given.Is(p.Headroom) || p.Weight != nil && given.Is(p.Weight) ||
+	return p.LimitFor != nil && given.Is(p.LimitFor) || p.Cost != nil && given.Is(p.Cost) || p.Headroom != nil && given.Is(p.Headroom) ||
+		p.Weight != nil && given.Is(p.Weight) ||
 		p.Skip != nil && given.Is(p.Skip) || p.Settle.Cost != nil && given.Is(p.Settle.Cost) ||
 		p.Ban.Strike != nil && given.Is(p.Ban.Strike) || p.Ban.Forgive != nil && given.Is(p.Ban.Forgive)
 }

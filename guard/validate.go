@@ -56,7 +56,7 @@ func (p *Policy) checkShare() error {
 	switch {
 	case p.Share == nil && p.Weight != nil:
 		return errors.New("it has a Weight and no Share: leave both out, or none")
-	case p.Share == nil || p.LimitFor != nil || isNone(p.Limit) || p.Limit.Validate() != nil:
+	case p.Share == nil || p.LimitFor != nil || !p.hasLimit():
 		return nil
 	}
 	if err := core.FairShare(core.Check{Limit: p.Limit}, "tenant", 1)[1].Limit.Validate(); err != nil {

@@ -306,7 +306,8 @@ func trimmed(err error) string {
 // inFile calls the fields of a policy as a file does.
 var inFile = strings.NewReplacer("Ban.StrikeOnDenial", "strike: denials", "Ban.Strike", "strike", "Ban.Tell", "tellBan", "Settle.Cost", "settle", "Settle.", "",
 	"Queue.", "", "Undelayed", "undelayed", "MaxWait", "maxWait", "ReserveFor", "reserveFor",
-	"StrikeOnDenial", "strike: denials", "Strike", "strike", "Settle", "settle", "Cost", "cost", "Headroom", "headroom", "Share", "share", "Weight", "weight", "Unit ", "unit ",
+	"StrikeOnDenial", "strike: denials", "Strike", "strike", "Settle", "settle", "Cost", "cost", "Headroom", "headroom",
+	"Share", "share", "Weight", "weight", "Unit ", "unit ",
 	"Shadow", "shadow", "core.Shaping", "shaping", "core.Concurrent", "concurrent")
 
 var errNothing = errors.New("it says no limit: write limit, ban or firstOf")

@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/big"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -187,7 +188,7 @@ func (s *stand) run(t *testing.T, key string, l core.Limit, seconds int, tenants
 			return
 		}
 		s.clock.now.Store(max(d.next, s.clock.now.Load()))
-		checks := core.FairShare(core.Check{Key: key, Limit: l, Cost: d.cost}, fmt.Sprint(i), d.weight)
+		checks := core.FairShare(core.Check{Key: key, Limit: l, Cost: d.cost}, strconv.Itoa(i), d.weight)
 		if ok := allowed(s.allowAll(t, checks...)); d.next >= counted {
 			d.asked += d.cost
 			if ok {

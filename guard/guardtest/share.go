@@ -91,7 +91,7 @@ func testJoinedShare(t *testing.T, s *suite) {
 				t.Errorf("%s: request %d is answered with %d, want %d", name, i, r.StatusCode, want)
 			}
 		}
-		if r := askAs(h, "b"); name != "settled" && r.StatusCode != 200 {
+		if r := askAs(h, "b"); name != "settled" && r.StatusCode != http.StatusOK {
 			t.Errorf("%s: another tenant is answered with %d", name, r.StatusCode)
 		}
 	}

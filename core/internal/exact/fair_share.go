@@ -370,6 +370,12 @@ func (f fair) left(s *Spec, u Usage) (remaining int, next, reset int64) {
 
 func (fair) reset(s *Spec, u Usage) int64 { return DivideUp(u.Third, s.Drain) * s.Tick }
 
+// PairWord returns the argument of the script for a cap and a share of it that has the cost of both, the weight and the cap's algorithm.
+func (s *Spec) PairWord(cost int64) any {
+	terms := s.fairTerms()
+	return strconv.FormatInt(cost, 10) + " " + strconv.Itoa(terms.Weight) + " " + terms.Of.String()
+}
+
 // appendFair appends the terms of a share to the text of its cap: ", of leaky, tenant acme, weight 3".
 func (p *Params) appendFair(b []byte) []byte {
 	terms := p.fairTerms()

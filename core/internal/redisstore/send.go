@@ -286,9 +286,9 @@ func (r *Store) appendChecks(c *scriptCall, one run) (s *script.Script, instant 
 	return r.script(one.does, one.of), instant
 }
 
-// appendKeys appends the keys of a plain request: its own, and that of the open reservations.
+// appendKeys appends the keys of a plain request: its own, and those of the open reservations.
 func appendKeys(words []any, q *script.Request) []any {
-	words = append(words, q.Keys[0])
+	words = append(words, q.Keys...)
 	for i := range q.Reserving {
 		words = append(words, q.Reserving[i].Key)
 	}

@@ -47,12 +47,14 @@ type Request struct {
 // plainCheck is the one check of a request that is plain.
 type plainCheck struct {
 	words    [6]any // see exact.Spec.CheckWords
-	cost     any    // see costOf
+	cost     any    // see costOf; of a pair the word for it
+	units    any    // the cost of a pair
 	spec     *exact.Spec
 	charged  bool
 	noted    bool
 	headroom int
 	clock    func() int64
+	share    *exact.Spec // of the cap that the check is of; nil: there is one check alone
 }
 
 // word is a text among the words of a script call. Its room is used again with its request.
@@ -99,6 +101,9 @@ func (r *Request) SetChecks(groups [][]call.Check, times int, wantInstant bool, 
 	if len(groups) == 1 && len(groups[0]) == 1 && r.setPlain(&groups[0][0], times, wantInstant, clock, key) {
 		return
 	}
+	if len(groups) == 1 && len(groups[0]) == 2 && r.setPair(groups[0], times, wantInstant, key) {
+		return
+	}
 	r.Instant, r.Times, r.alike = wantInstant, times, times == 1 && !call.Meet(groups)
 	for _, group := range groups {
 		for i := range group {
@@ -138,13 +143,33 @@ func (r *Request) setPlain(c *call.Check, times int, wantInstant bool, clock fun
 	r.Keys = append(r.Keys, key(c.Key, c.Spec))
 	r.Plain, r.Of, r.Numbers, r.checks = true, c.Spec.Algorithm, c.Spec.Algorithm.Observed(), 1
 	r.Instant, r.Times, r.alike = wantInstant, times, times == 1
-	r.plain = plainCheck{c.Spec.CheckWords(c.Charge, c.Headroom, clock), costOf(c), c.Spec, c.Charge, false, c.Headroom, clock}
+	r.plain = plainCheck{
+		words: c.Spec.CheckWords(c.Charge, c.Headroom, clock), cost: costOf(c), spec: c.Spec, charged: c.Charge, headroom: c.Headroom, clock: clock,
+	}
 	r.load = c.Spec.Load
 	if c.Spec.Itemized && c.Charge {
 		r.logged = c.Events(times)
 	}
 	if books {
 		r.book(c)
+	}
+	return true
+}
+
+// setPair is SetChecks of the check of a cap and that of a tenant's share of it. It returns false, and does nothing, unless the script
+// of the task [Check] knows the two.
+func (r *Request) setPair(group []call.Check, times int, wantInstant bool, key func(string, *exact.Spec) string) bool {
+	of, share := &group[0], &group[1]
+	if !share.Spec.Shared || times > 1 || of.Looks() || of.Noted() || of.ReserveFor > 0 {
+		return false
+	}
+	r.Keys = append(r.Keys, key(of.Key, of.Spec), key(share.Key, share.Spec))
+	r.Plain, r.Of, r.checks, r.load = true, share.Spec.Algorithm, len(group), share.Spec.Load
+	r.Numbers = of.Spec.Algorithm.Observed() + share.Spec.Algorithm.Observed()
+	r.Instant, r.Times = wantInstant, times
+	r.plain = plainCheck{
+		words: of.Spec.CheckWords(of.Charge, of.Headroom, nil), cost: share.Spec.PairWord(weighed(of)), units: costOf(of),
+		spec: of.Spec, charged: of.Charge, headroom: of.Headroom, share: share.Spec,
 	}
 	return true
 }
@@ -170,6 +195,11 @@ func (r *Request) Explain() {
 		return
 	}
 	p := &r.plain
+	if p.share != nil {
+		r.Arguments = append(r.Arguments, p.spec.LimitArgument(p.charged, true, exact.Alone, p.headroom, nil), p.units, nil)
+		r.Arguments = append(r.Arguments, p.share.LimitArgument(p.charged, false, exact.Alone, 0, nil), p.units, nil)
+		return
+	}
 	if p.noted {
 		r.Arguments = append(r.Arguments, p.spec.NoteArgument(false, false, exact.Alone, p.headroom), p.cost, nil)
 		return
