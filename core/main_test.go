@@ -36,6 +36,9 @@ func TestMain(m *testing.M) {
 	if work := os.Getenv(childCrowd); work != "" {
 		os.Exit(beCrowd(work))
 	}
+	if work := os.Getenv(childTenant); work != "" {
+		os.Exit(beTenant(work))
+	}
 	if url := os.Getenv(pingWork); url != "" {
 		os.Exit(bePinging(url))
 	}

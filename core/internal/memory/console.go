@@ -48,7 +48,7 @@ func (m *Store) Banned(ctx context.Context, key string, spec *exact.Spec) (b exa
 	if err := m.ready(ctx); err != nil {
 		return exact.Banned{}, false, err
 	}
-	s := &m.shards[m.shardOf(key)]
+	s := &m.shards[m.shardOf(key, spec)]
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if e := s.entries[call.StateKey(key, spec)]; e != nil {
@@ -62,7 +62,7 @@ func (m *Store) Held(ctx context.Context, key string, spec *exact.Spec) ([]exact
 	if err := m.ready(ctx); err != nil {
 		return nil, err
 	}
-	s := &m.shards[m.shardOf(key)]
+	s := &m.shards[m.shardOf(key, spec)]
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if e := s.entries[call.StateKey(key, spec)]; e != nil {

@@ -79,7 +79,7 @@ func (m *Store) decide(ctx context.Context, c *call.Call) error {
 		m.sweep()
 	}
 	if len(c.Checks) == 1 { // it needs no order of locks, and no memory of its own
-		places := [1]place{{shard: m.shardOf(c.Checks[0].Key)}}
+		places := [1]place{{shard: m.shardOf(c.Checks[0].Key, c.Checks[0].Spec)}}
 		s := &m.shards[places[0].shard]
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -88,7 +88,7 @@ func (m *Store) decide(ctx context.Context, c *call.Call) error {
 	var scratch [fewChecks]place
 	places := scratch[:0]
 	for i := range c.Checks {
-		places = append(places, place{shard: m.shardOf(c.Checks[i].Key)})
+		places = append(places, place{shard: m.shardOf(c.Checks[i].Key, c.Checks[i].Spec)})
 	}
 	var locked [fewChecks]int
 	defer m.unlock(m.lock(places, locked[:0]))
@@ -157,8 +157,14 @@ func (m *Store) unlock(locked []int) {
 	}
 }
 
-func (m *Store) shardOf(key string) int {
-	return int(maphash.String(m.seed, key) % uint64(len(m.shards)))
+// shardOf returns the place of the shard that has the state of a key under a spec: that of the key, so that calls lock few shards. The
+// shares of a cap, which may be many, are in all shards.
+func (m *Store) shardOf(key string, spec *exact.Spec) int {
+	hash := maphash.String(m.seed, key)
+	if spec.Shared {
+		hash += maphash.String(m.seed, spec.StateName)
+	}
+	return int(hash % uint64(len(m.shards)))
 }
 
 // decideGroup observes, decides and then writes the states of a group, as the scripts do. When room has to be made, the
@@ -255,7 +261,7 @@ func (m *Store) Reset(ctx context.Context, key string, specs []*exact.Spec) erro
 	if err := m.ready(ctx); err != nil {
 		return err
 	}
-	s := &m.shards[m.shardOf(key)]
+	s := &m.shards[m.shardOf(key, specs[0])] // none of them is a share
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := m.Clock()
@@ -288,7 +294,7 @@ func (m *Store) Settle(ctx context.Context, list []call.Correction) error {
 	}
 	places := make([]place, len(list))
 	for i := range list {
-		places[i].shard = m.shardOf(list[i].Key)
+		places[i].shard = m.shardOf(list[i].Key, list[i].Spec)
 	}
 	defer m.unlock(m.lock(places, nil))
 	now, ended := m.Clock(), exact.MostEnded

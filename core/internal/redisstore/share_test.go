@@ -35,8 +35,8 @@ func TestSharesAreDecidedAsAllChecks(t *testing.T) {
 				checks := []call.Check{
 					{Key: fmt.Sprint(round / 50), Spec: limit, Units: 1 + random.IntN(3)}, {Key: fmt.Sprint(round / 50), Spec: share},
 				}
-				if random.IntN(4) == 0 {
-					checks[0].Headroom = random.IntN(limit.Capacity + 1)
+				if random.IntN(2) == 0 {
+					checks[0].Headroom = random.IntN(limit.Capacity/3 + 1)
 				}
 				checks[0].Condition = random.IntN(6) == 0
 				checks[1].Units, checks[1].Headroom, checks[1].Condition = checks[0].Units, checks[0].Headroom, checks[0].Condition
