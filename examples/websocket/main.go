@@ -36,8 +36,9 @@ import (
 )
 
 const (
-	longest    = 64 << 10 // bytes of a message
-	mostDenied = 20       // messages one after the other
+	longest    = 64 << 10         // bytes of a message
+	mostDenied = 20               // messages one after the other
+	patience   = 10 * time.Second // with a client that does not read its answer
 )
 
 var (
@@ -99,7 +100,7 @@ func talk(r *http.Request, conn *websocket.Conn, limit *guard.Guard) error {
 		} else {
 			denied = 0
 			guardrpc.Serve(verdict, func(ctx context.Context) (code uint32) {
-				err = conn.Write(ctx, kind, text)
+				err = write(ctx, conn, kind, text)
 				return 0
 			})
 		}
@@ -123,7 +124,14 @@ func deny(ctx context.Context, conn *websocket.Conn, denial *guard.Denial) error
 	if err != nil {
 		return err
 	}
-	return conn.Write(ctx, websocket.MessageText, text)
+	return write(ctx, conn, websocket.MessageText, text)
+}
+
+// write writes a message, and ends the connection of a client that does not take it: it would keep its place for as long as it likes.
+func write(ctx context.Context, conn *websocket.Conn, kind websocket.MessageType, text []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	return conn.Write(ctx, kind, text)
 }
 
 var errEnded = errors.New("the connection has been closed")

@@ -3,11 +3,13 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/coder/websocket"
@@ -158,6 +160,66 @@ func TestConnectionsAreLimited(t *testing.T) {
 			t.Fatal("the place is not given back")
 		}
 	}
+}
+
+// pipes are connections without buffers: what one side writes, the other has to read.
+type pipes struct{ made chan net.Conn }
+
+func (p pipes) Accept() (net.Conn, error) {
+	conn, open := <-p.made
+	if !open {
+		return nil, net.ErrClosed
+	}
+	return conn, nil
+}
+
+func (p pipes) Close() error {
+	close(p.made)
+	return nil
+}
+
+func (pipes) Addr() net.Addr { return &net.TCPAddr{} }
+
+// A client that reads none of its answers is cut off, and gives its place back.
+func TestAClientThatDoesNotReadIsCutOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limiter := core.New(core.NewMemory())
+		listener := pipes{make(chan net.Conn)}
+		server := &http.Server{Handler: newHandler(limiter)}
+		go func() { _ = server.Serve(listener) }()
+		near, far := net.Pipe()
+		listener.made <- far
+		dial := &http.Client{Transport: &http.Transport{
+			DisableKeepAlives: true, DialContext: func(context.Context, string, string) (net.Conn, error) { return near, nil },
+		}}
+		conn, _, err := websocket.Dial(t.Context(), "ws://example.com/?user=alice", &websocket.DialOptions{HTTPClient: dial})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := conn.Write(t.Context(), websocket.MessageText, []byte("hello")); err != nil {
+			t.Fatal(err)
+		}
+		left := func() int {
+			d, err := limiter.Peek(t.Context(), "user:alice", connections)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return d.Remaining
+		}
+		time.Sleep(patience - time.Millisecond)
+		synctest.Wait()
+		if left() != 2 {
+			t.Errorf("%d places are free while the client has time to read", left())
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if left() != 3 {
+			t.Errorf("%d places are free", left())
+		}
+		_ = conn.CloseNow()
+		_ = server.Close()
+		_ = limiter.Close()
+	})
 }
 
 // Where the limits cannot be asked, the client is told to come back later.
