@@ -1,5 +1,5 @@
 // Command mcp is a server of the Model Context Protocol, with limits for each agent on all servers together: 5 calls of each tool at once and then one
-// every two seconds, and 100 pages of reports an hour, of which a call says how many it wants.
+// every two seconds, and 100 pages of reports an hour, of which a call says how many it wants. A call that the tool rejects costs no pages.
 //
 // A call that is denied is a result with isError, as the protocol wants it of errors that a model can learn from: its text says when to try again, and its
 // _meta says it to programs, {"retryAfterMs": 1800}.
@@ -72,7 +72,8 @@ func newHandler(limiter *core.Limiter) http.Handler {
 		guard.Policy{Limit: calls, By: keyfuncs.Join(agent, keyfuncs.Route)},
 		guard.Policy{
 			Limit: pages, By: agent, Skip: func(r *http.Request) bool { return callOf(r).Params.Name != "report" },
-			Cost: func(r *http.Request) int { return max(1, pagesOf(callOf(r))) },
+			Cost:   func(r *http.Request) int { return max(1, pagesOf(callOf(r))) },
+			Settle: guard.SettlePolicy{Cost: paid},
 		}))
 	server := mcp.NewServer(&mcp.Implementation{Name: "library", Version: "1"}, nil)
 	mcp.AddTool(server, &mcp.Tool{Name: "search", Description: "finds books"},
@@ -105,7 +106,8 @@ func limited(g *guard.Guard, tools ...string) mcp.Middleware {
 				return denied(verdict.Denial), nil
 			}
 			guardrpc.Serve(verdict, func(ctx context.Context) (code uint32) {
-				if result, err = next(ctx, method, request); err != nil {
+				result, err = next(ctx, method, request)
+				if said, is := result.(*mcp.CallToolResult); err != nil || is && said.IsError {
 					return 2 // UNKNOWN, for policies with a Settle
 				}
 				return 0
@@ -113,6 +115,14 @@ func limited(g *guard.Guard, tools ...string) mcp.Middleware {
 			return result, err
 		}
 	}
+}
+
+// paid returns what a call costs in the end: nothing if the tool has rejected it, or has failed.
+func paid(_ *http.Request, served guard.Served) int {
+	if served.Status != http.StatusOK {
+		return 0
+	}
+	return served.Cost
 }
 
 // denied returns the result of a call that may not be made.

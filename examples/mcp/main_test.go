@@ -120,6 +120,20 @@ func TestCallsCostWhatTheyAskFor(t *testing.T) {
 	}
 }
 
+// A call whose arguments the tool rejects costs no pages.
+func TestRejectedCallsCostNoPages(t *testing.T) {
+	s := start(t)
+	alice := s.session("alice")
+	for _, arguments := range []string{`{"subject": 7, "pages": 90}`, `{"pages": 90}`, `{"subject": "rain", "pages": 90, "colour": true}`} {
+		if text, result := alice.use("report", json.RawMessage(arguments)); result != nil && !result.IsError {
+			t.Errorf("%s: %s", arguments, text)
+		}
+	}
+	if text, _ := alice.use("report", map[string]any{"subject": "rain", "pages": 100}); text != "100 pages about rain" {
+		t.Error(text)
+	}
+}
+
 // However a client writes the number of pages, it pays for those that it gets.
 func TestSpellingsOfTheCost(t *testing.T) {
 	for _, arguments := range []string{
