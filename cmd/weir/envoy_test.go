@@ -44,7 +44,10 @@ var envoyConfig = `
 static_resources:
   listeners:
 ` + listener + `
-` + denying + `
+` + denying + clusters
+
+// clusters are the service behind the proxy, and weir serve.
+const clusters = `
   clusters:
     - name: shop
       type: STATIC
@@ -176,33 +179,50 @@ func (s *served) kill() {
 	_ = s.command.Wait()
 }
 
-// TestEnvoy sends requests through a real Envoy that asks weir serve: within limits, over them, with the service killed and started again, and with a Redis
-// that hangs.
-func TestEnvoy(t *testing.T) {
-	program := envoyProgram(t)
-	redis := redistest.Start(t)
-	shop := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "served") }))
-	t.Cleanup(shop.Close)
-	dir := t.TempDir()
+// proxied is an Envoy that asks weir serve about the requests to a shop.
+type proxied struct {
+	address string
+	weir    *served
+	redis   *redistest.Server
+	config  string // the file of its limits
+}
+
+// behindEnvoy starts all that by a configuration of Envoy, limits, and more arguments and variables of weir serve. In the configuration fill is replaced, too.
+func behindEnvoy(t *testing.T, shop http.Handler, configuration, limits string, more served, fill ...string) proxied {
+	t.Helper()
+	program, redis, dir := envoyProgram(t), redistest.Start(t), t.TempDir()
+	server := httptest.NewServer(shop)
+	t.Cleanup(server.Close)
 	config := filepath.Join(dir, "limits.yaml")
-	if err := os.WriteFile(config, []byte(envoyLimits), 0o600); err != nil {
+	if err := os.WriteFile(config, []byte(limits), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	port, web := freePort(t), "127.0.0.1:"+freePort(t)
-	weir := &served{http: web, variables: []string{"LIMIT_RESPONSE_HEADERS_ENABLED=true"}, args: []string{
+	weir := &served{http: web, variables: more.variables, args: append([]string{
 		"-config", config, "-redis", redis.URL(), "-grpc", "127.0.0.1:" + port, "-http", web, "-debug", "127.0.0.1:0", "-timeout", "5s",
-	}}
+	}, more.args...)}
 	weir.start(t)
 	t.Cleanup(func() { weir.kill() })
-	_, shopPort, _ := net.SplitHostPort(shop.Listener.Addr().String())
-	closed := freePort(t)
-	address := servertest.Start(t, dir, envoyConfig, func(file string) *exec.Cmd {
+	_, shopPort, _ := net.SplitHostPort(server.Listener.Addr().String())
+	address := servertest.Start(t, dir, configuration, func(file string) *exec.Cmd {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return exec.Command(program, "--config-yaml", string(text), "--disable-hot-restart", "--concurrency", "1", "--log-level", "warn")
-	}, "{shop}", shopPort, "{weir}", port, "{denying}", closed)
+		return exec.Command(program, "--config-yaml", string(text), "--disable-hot-restart", "--concurrency", "2", "--log-level", "warn")
+	}, append(fill, "{shop}", shopPort, "{weir}", port)...)
+	return proxied{address, weir, redis, config}
+}
+
+// serves is the shop.
+func serves(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "served") }
+
+// TestEnvoy sends requests through a real Envoy that asks weir serve: within limits, over them, with the service killed and started again, and with a Redis
+// that hangs.
+func TestEnvoy(t *testing.T) {
+	closed := freePort(t)
+	p := behindEnvoy(t, http.HandlerFunc(serves), envoyConfig, envoyLimits, served{variables: []string{"LIMIT_RESPONSE_HEADERS_ENABLED=true"}}, "{denying}", closed)
+	address, weir, redis, config := p.address, p.weir, p.redis, p.config
 	closed = "127.0.0.1:" + closed
 
 	send := func(to, name, value string, more ...string) *http.Response {

@@ -2,18 +2,10 @@ package main
 
 import (
 	"context"
-	"net"
 	"net/http"
-	"net/http/httptest"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/weir-go/ratelimit/internal/redistest"
-	"github.com/weir-go/ratelimit/internal/servertest"
 )
 
 // placesActions take a place when a request begins, and give one back when its stream is done. That is done by a filter of its own behind the first one,
@@ -35,31 +27,16 @@ const placesActions = `
 // TestEnvoyPlaces sends requests through a real Envoy that takes places of weir serve and gives them back: as many are at the upstream as there are places,
 // and those that were served, or whose clients have gone, leave theirs to others.
 func TestEnvoyPlaces(t *testing.T) {
-	program := envoyProgram(t)
-	redis := redistest.Start(t)
 	inside := make(chan func(), 100) // each releases one request
-	shop := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	shop := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		done := make(chan struct{})
 		inside <- func() { close(done) }
 		select {
 		case <-done:
 		case <-r.Context().Done():
 		}
-	}))
-	t.Cleanup(shop.Close)
-	dir := t.TempDir()
-	config := filepath.Join(dir, "limits.yaml")
+	})
 	const limits = "domain: shop\ndescriptors:\n  - {key: tenant, rate_limit: {unit: minute, requests_per_unit: 2, algorithm: concurrent, lease: 10m}}\n"
-	if err := os.WriteFile(config, []byte(limits), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	port, web := freePort(t), "127.0.0.1:"+freePort(t)
-	weir := &served{http: web, args: []string{
-		"-config", config, "-redis", redis.URL(), "-grpc", "127.0.0.1:" + port, "-http", web, "-debug", "127.0.0.1:0", "-timeout", "5s",
-	}}
-	weir.start(t)
-	t.Cleanup(func() { weir.kill() })
-	_, shopPort, _ := net.SplitHostPort(shop.Listener.Addr().String())
 	before, rest, _ := strings.Cut(listener, "                      rate_limits:\n")
 	_, after, _ := strings.Cut(rest, "                http_filters:\n")
 	text := strings.Replace(envoyConfig, denying, "", 1)
@@ -68,13 +45,7 @@ func TestEnvoyPlaces(t *testing.T) {
 	filter, last, _ := strings.Cut(rest, "                  - name: envoy.filters.http.router\n")
 	text = front + "                  - name: envoy.filters.http.ratelimit\n" + filter + "                  - name: give_back\n" + filter +
 		"                  - name: envoy.filters.http.router\n" + last
-	address := servertest.Start(t, dir, text, func(file string) *exec.Cmd {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return exec.Command(program, "--config-yaml", string(text), "--disable-hot-restart", "--concurrency", "2", "--log-level", "warn")
-	}, "{shop}", shopPort, "{weir}", port)
+	address := behindEnvoy(t, shop, text, limits, served{}).address
 
 	send := func(ctx context.Context) chan int {
 		answered := make(chan int, 1)

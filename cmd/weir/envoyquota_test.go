@@ -3,24 +3,16 @@ package main
 import (
 	"context"
 	"io"
-	"net"
 	"net/http"
-	"net/http/httptest"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/weir-go/ratelimit/internal/redistest"
-	"github.com/weir-go/ratelimit/internal/servertest"
 )
 
 // quotaConfig is that of a proxy with the filter for quotas, which asks whether its connection still is five times a second.
 //
 //nolint:dupword // Envoy has one name for two fields, one inside the other
-const quotaConfig = `
+var quotaConfig = `
 admin: {address: {socket_address: {address: 127.0.0.1, port_value: {admin}}}}
 static_resources:
   listeners:
@@ -68,53 +60,18 @@ static_resources:
                   - name: envoy.filters.http.router
                     typed_config:
                       "@type": type.googleapis.com/envoy.extensions.filters.http.router.v3.Router
-  clusters:
-    - name: shop
-      type: STATIC
-      load_assignment:
-        cluster_name: shop
-        endpoints: [{lb_endpoints: [{endpoint: {address: {socket_address: {address: 127.0.0.1, port_value: {shop}}}}}]}]
-    - name: weir
-      type: STATIC
-      connect_timeout: 1s
-      typed_extension_protocol_options:
-        envoy.extensions.upstreams.http.v3.HttpProtocolOptions:
-          "@type": type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions
-          explicit_http_config: {http2_protocol_options: {connection_keepalive: {interval: 0.2s, timeout: 30s}}}
-      load_assignment:
-        cluster_name: weir
-        endpoints: [{lb_endpoints: [{endpoint: {address: {socket_address: {address: 127.0.0.1, port_value: {weir}}}}}]}]
-`
+` + keptAlive
+
+// keptAlive are the clusters with a connection to weir serve that is asked whether it still is.
+var keptAlive = strings.Replace(clusters, "http2_protocol_options: {}", "http2_protocol_options: {connection_keepalive: {interval: 0.2s, timeout: 30s}}", 1)
 
 // TestEnvoyQuota sends requests through a real Envoy with the filter for quotas: none passes before the first assignment, then as many as the limit has,
 // and no more, over several assignments.
 func TestEnvoyQuota(t *testing.T) {
-	program := envoyProgram(t)
-	redis := redistest.Start(t)
-	shop := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "served") }))
-	t.Cleanup(shop.Close)
-	dir := t.TempDir()
-	config := filepath.Join(dir, "limits.yaml")
 	const limits = "domain: shop\ndescriptors:\n  - {key: tenant, rate_limit: {unit: day, requests_per_unit: 40}}\n"
-	if err := os.WriteFile(config, []byte(limits), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	port, web := freePort(t), "127.0.0.1:"+freePort(t)
-	weir := &served{http: web, args: []string{
-		"-config", config, "-redis", redis.URL(), "-grpc", "127.0.0.1:" + port, "-http", web, "-debug", "127.0.0.1:0", "-timeout", "5s", "-quota-lease", "3s",
-	}}
-	weir.start(t)
-	t.Cleanup(func() { weir.kill() })
-	_, shopPort, _ := net.SplitHostPort(shop.Listener.Addr().String())
 	admin := freePort(t)
-	address := servertest.Start(t, dir, quotaConfig, func(file string) *exec.Cmd {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return exec.Command(program, "--config-yaml", string(text), "--disable-hot-restart", "--concurrency", "2", "--log-level", "warn")
-	}, "{shop}", shopPort, "{weir}", port, "{admin}", admin)
-
+	p := behindEnvoy(t, http.HandlerFunc(serves), quotaConfig, limits, served{args: []string{"-quota-lease", "3s"}}, "{admin}", admin)
+	address := p.address
 	get := func(url, tenant string) (int, string) {
 		t.Helper()
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
