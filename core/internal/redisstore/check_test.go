@@ -110,7 +110,7 @@ func answerTo(t *testing.T, r *Store, groups [][]call.Check, times int, plainly 
 // does nothing and says so: whatever lies in the key, and however the clock and the numbers of the limit change.
 func TestPlainChecksAreDecidedAsAllChecks(t *testing.T) {
 	for of := range exact.All() {
-		if !script.Checks(of) || of.Shares() { // see TestSharesAreDecidedAsAllChecks
+		if !script.HasOwnCheck(of) || of.Shares() { // see TestSharesAreDecidedAsAllChecks
 			continue
 		}
 		t.Run(of.String(), func(t *testing.T) {
@@ -203,7 +203,7 @@ func examples(t *testing.T) int {
 // or does nothing and says so, whatever lies in the key, and however the clock and the numbers of the limit change.
 func TestPlainSettlementsAreCarriedOutAsAllSettlements(t *testing.T) {
 	for of := range exact.All() {
-		if !script.Adjusts(of) {
+		if !script.HasOwnSettle(of) {
 			continue
 		}
 		t.Run(of.String(), func(t *testing.T) {
@@ -301,7 +301,7 @@ func TestPlainSettlementsAreCarriedOutAsAllSettlements(t *testing.T) {
 // A plain check of a key with open reservations takes no second round trip.
 func TestNotesKeepNoStateFromPlainChecks(t *testing.T) {
 	for of := range exact.All() {
-		if !of.Noted() || !script.Checks(of) {
+		if !of.Noted() || !script.HasOwnCheck(of) {
 			continue
 		}
 		t.Run(of.String(), func(t *testing.T) {

@@ -29,10 +29,10 @@ func BenchmarkHeld(b *testing.B) {
 		each int // checks of a call
 		set  func(c *call.Check)
 	}{
-		{"checks", script.Check, 1, charge},
-		{"noted checks", script.Book, 1, note},
-		{"reservations", script.Book, 1, reserve},
-		{"settlements", script.Adjust, 1, reserve},
+		{"checks", script.OwnCheck, 1, charge},
+		{"noted checks", script.OwnReserve, 1, note},
+		{"reservations", script.OwnReserve, 1, reserve},
+		{"settlements", script.OwnSettle, 1, reserve},
 		{"calls", script.Decide, 2, charge},
 		{"calls that reserve", script.Reserve, 2, reserve},
 		{"calls that reserve where some have ended", script.Reserve, 2, end},
@@ -42,7 +42,7 @@ func BenchmarkHeld(b *testing.B) {
 		var probe call.Check
 		kind.set(&probe)
 		algorithms := slices.DeleteFunc(slices.Collect(exact.All()), func(a exact.Algorithm) bool {
-			return kind.does == script.Check && !script.Checks(a) || kind.does == script.Book && !script.Books(a) || kind.does == script.Adjust && !script.Adjusts(a) ||
+			return kind.does == script.OwnCheck && !script.HasOwnCheck(a) || kind.does == script.OwnReserve && !script.HasOwnReserve(a) || kind.does == script.OwnSettle && !script.HasOwnSettle(a) ||
 				probe.ReserveFor > 0 && a.Unreserved() != "" || kind.does.Settles() && a.Kind() != exact.Quota
 		})
 		most := mostKeys[kind.does]

@@ -91,8 +91,8 @@ func hasFailed(command redis.Cmder) bool { return command.Err() != nil }
 func (r *Store) known() []*script.Script {
 	r.script(script.Decide, script.Mixed)
 	for a := range exact.All() {
-		if script.Checks(a) {
-			r.script(script.Check, a)
+		if script.HasOwnCheck(a) {
+			r.script(script.OwnCheck, a)
 		}
 	}
 	var known []*script.Script

@@ -22,8 +22,8 @@ type run struct {
 // run. Measured for as many keys, in milliseconds of Redis: checks 0.2 and under sliding logs 0.3, calls of two checks 0.15 to 0.35,
 // places 0.2, and reservations and settlements 0.1 to 0.3. BenchmarkHeld measures them.
 var mostKeys = [script.Tasks]int{
-	script.Check:  64,
-	script.Decide: 32, script.Release: 32, script.Book: 32, script.Adjust: 32,
+	script.OwnCheck:  64,
+	script.Decide: 32, script.Release: 32, script.OwnReserve: 32, script.OwnSettle: 32,
 	script.Reserve: 16, script.Settle: 16, script.Close: 16,
 }
 
@@ -53,7 +53,7 @@ const (
 // reachOf returns the reach that a request needs.
 func reachOf(q *script.Request) reach {
 	switch {
-	case q.Books:
+	case q.Reserves:
 		return booked
 	case q.Plain:
 		return plain
@@ -80,7 +80,7 @@ func generalTask(does script.Task, groups []*requestGroup) script.Task {
 }
 
 // plainTask has the task of the plain requests among the requests of a task.
-var plainTask = [script.Tasks]script.Task{script.Decide: script.Check, script.Settle: script.Adjust}
+var plainTask = [script.Tasks]script.Task{script.Decide: script.OwnCheck, script.Settle: script.OwnSettle}
 
 // newRun returns an empty run for requests of a reach that are of an algorithm.
 func newRun(does script.Task, of exact.Algorithm, within reach) run {
@@ -90,7 +90,7 @@ func newRun(does script.Task, of exact.Algorithm, within reach) run {
 	case plain:
 		does = plainTask[does]
 	case booked:
-		does = script.Book
+		does = script.OwnReserve
 	case general:
 		of = script.Mixed
 	}
@@ -100,7 +100,7 @@ func newRun(does script.Task, of exact.Algorithm, within reach) run {
 // runOf returns the run of all requests of a batch, if one script suits each of them best. It makes nothing new.
 func runOf(does script.Task, groups []*requestGroup) (all run, ok bool) {
 	first := groups[0].Request
-	if first.Plain && !first.Books && len(groups) == 1 {
+	if first.Plain && !first.Reserves && len(groups) == 1 {
 		return run{within: plain, does: plainTask[does], of: first.Of, groups: groups}, true
 	}
 	within := reachOf(first)

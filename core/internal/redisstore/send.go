@@ -187,9 +187,9 @@ func (r *Store) sendUnknownOf(ctx *batch.Context, s *server, runs []run) {
 	does, plain := script.Decide, []*requestGroup(nil)
 	for _, one := range runs {
 		switch one.does {
-		case script.Check, script.Book:
+		case script.OwnCheck, script.OwnReserve:
 			plain = append(plain, one.groups...)
-		case script.Adjust:
+		case script.OwnSettle:
 			does, plain = script.Settle, append(plain, one.groups...)
 		default: // the other scripts know every state
 		}
@@ -217,13 +217,13 @@ func execute(ctx context.Context, pipeline redis.Pipeliner, commands []*redis.St
 // appendCall appends the words of a script call for a run, with room for the first two, and returns whether they ask
 // for the instant of the decision.
 func (r *Store) appendCall(c *scriptCall, one run) (s *script.Script, instant bool) {
-	if one.does == script.Check || one.does == script.Book {
+	if one.does == script.OwnCheck || one.does == script.OwnReserve {
 		return r.appendChecks(c, one)
 	}
 	if one.does == script.Release {
 		return r.appendReleases(c, one), false
 	}
-	if one.does == script.Adjust {
+	if one.does == script.OwnSettle {
 		return r.appendSettlements(c, one), false
 	}
 	keys, settles := 0, one.does.Settles()
@@ -264,8 +264,8 @@ func (r *Store) appendCall(c *scriptCall, one run) (s *script.Script, instant bo
 
 // appendChecks is appendCall for plain checks.
 func (r *Store) appendChecks(c *scriptCall, one run) (s *script.Script, instant bool) {
-	books := one.does == script.Book
-	instant = books || !one.groups[0].Alone
+	reserves := one.does == script.OwnReserve
+	instant = reserves || !one.groups[0].Alone
 	c.words = append(c.words, nil, nil, nil)
 	for _, g := range one.groups {
 		q := g.Request
@@ -273,11 +273,11 @@ func (r *Store) appendChecks(c *scriptCall, one run) (s *script.Script, instant 
 		c.words = appendKeys(c.words, q)
 	}
 	c.words[2] = len(c.words) - 3
-	rows := script.CheckRows{Books: books, Words: c.words}
+	rows := script.CheckRows{Reserves: reserves, Words: c.words}
 	for _, g := range one.groups {
 		rows.Add(g.Request, g.Len)
 	}
-	if c.words = rows.Words; instant && !books { // a script that books tells it anyway
+	if c.words = rows.Words; instant && !reserves { // a script that reserves tells it anyway
 		c.words = append(c.words, "at")
 	}
 	if r.Clock != nil {

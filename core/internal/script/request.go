@@ -17,12 +17,12 @@ type Request struct {
 	Numbers   int             // expected in the reply
 	Instant   bool            // the instant of the decision is wanted
 	Times     int             // how often it is asked
-	// Plain says that it is one check or one correction. The script of the task [Check], [Book] or [Adjust] decides it, or
+	// Plain says that it is one check or one correction. The script of the task [OwnCheck], [OwnReserve] or [OwnSettle] decides it, or
 	// carries it out, if the state is as its limit leaves it: see [Unknown]. It has no Arguments until
 	// [Request.Explain].
 	Plain bool
-	// Books says that it is plain, and that its check reserves: [Book] decides it.
-	Books bool
+	// Reserves says that it is plain, and that its check reserves: [OwnReserve] decides it.
+	Reserves bool
 	// Releases says that each of the corrections gives back one place and is asked nothing: the script of the
 	// task Release carries them out in fewer words, see [AppendReleases].
 	Releases bool
@@ -133,11 +133,11 @@ func (r *Request) SetChecks(groups [][]call.Check, times int, wantInstant bool, 
 	}
 }
 
-// setPlain is SetChecks of one check. It returns false, and does nothing, unless the script of the task [Check] or [Book]
+// setPlain is SetChecks of one check. It returns false, and does nothing, unless the script of the task [OwnCheck] or [OwnReserve]
 // knows such a check.
 func (r *Request) setPlain(c *call.Check, times int, wantInstant bool, clock func() int64, key func(string, *exact.Spec) string) bool {
-	books := c.Settled && c.Noted() || c.ReserveFor > 0
-	if !checks[c.Spec.Algorithm] || c.Either || c.OnDenial || c.Costs != nil || books && (times > 1 || c.Looks() || !booked[c.Spec.Algorithm]) {
+	reserves := c.Settled && c.Noted() || c.ReserveFor > 0
+	if !ownChecks[c.Spec.Algorithm] || c.Either || c.OnDenial || c.Costs != nil || reserves && (times > 1 || c.Looks() || !ownReserves[c.Spec.Algorithm]) {
 		return false
 	}
 	r.Keys = append(r.Keys, key(c.Key, c.Spec))
@@ -150,14 +150,14 @@ func (r *Request) setPlain(c *call.Check, times int, wantInstant bool, clock fun
 	if c.Spec.Itemized && c.Charge {
 		r.logged = c.Events(times)
 	}
-	if books {
-		r.book(c)
+	if reserves {
+		r.reserveAlone(c)
 	}
 	return true
 }
 
 // setPair is SetChecks of the check of a cap and that of a tenant's share of it. It returns false, and does nothing, unless the script
-// of the task [Check] knows the two.
+// of the task [OwnCheck] knows the two.
 func (r *Request) setPair(group []call.Check, times int, wantInstant bool, key func(string, *exact.Spec) string) bool {
 	of, share := &group[0], &group[1]
 	if !share.Spec.Shared || times > 1 || of.Looks() || of.Noted() || of.ReserveFor > 0 {
@@ -174,9 +174,9 @@ func (r *Request) setPair(group []call.Check, times int, wantInstant bool, key f
 	return true
 }
 
-// book makes a plain request one for the script of the task [Book]: its check reserves.
-func (r *Request) book(c *call.Check) {
-	r.Books = true
+// reserveAlone makes a plain request one for the script of the task [OwnReserve]: its check reserves.
+func (r *Request) reserveAlone(c *call.Check) {
+	r.Reserves = true
 	if c.Noted() {
 		r.plain.noted, r.plain.words[0] = true, "2"
 		r.noted, r.Numbers = 1, numbersOf(c)
@@ -189,7 +189,7 @@ func (r *Request) book(c *call.Check) {
 
 // Explain makes a plain request one that decide.lua or settle.lua takes for any state of the key.
 func (r *Request) Explain() {
-	r.Plain, r.Books = false, false
+	r.Plain, r.Reserves = false, false
 	if r.settled != nil {
 		r.appendCorrection(r.settled, nil)
 		return
@@ -207,22 +207,22 @@ func (r *Request) Explain() {
 	r.Arguments = append(r.Arguments, p.spec.LimitArgument(p.charged, false, exact.Alone, p.headroom, p.clock), p.cost, nil)
 }
 
-// Checks reports whether there is a script of the task [Check] for an algorithm.
-func Checks(of exact.Algorithm) bool { return checks[of] }
+// HasOwnCheck reports whether there is a script of the task [OwnCheck] for an algorithm.
+func HasOwnCheck(of exact.Algorithm) bool { return ownChecks[of] }
 
-var checks = func() (all [exact.Count + 1]bool) {
+var ownChecks = func() (all [exact.Count + 1]bool) {
 	for of := range exact.All() {
-		all[of] = isThere(Check, of)
+		all[of] = isThere(OwnCheck, of)
 	}
 	return all
 }()
 
-// Books reports whether there is a script of the task [Book] for an algorithm.
-func Books(of exact.Algorithm) bool { return booked[of] }
+// HasOwnReserve reports whether there is a script of the task [OwnReserve] for an algorithm.
+func HasOwnReserve(of exact.Algorithm) bool { return ownReserves[of] }
 
-var booked = func() (all [exact.Count + 1]bool) {
+var ownReserves = func() (all [exact.Count + 1]bool) {
 	for of := range exact.All() {
-		all[of] = isThere(Book, of)
+		all[of] = isThere(OwnReserve, of)
 	}
 	return all
 }()
@@ -315,7 +315,7 @@ func weighed(c *call.Check) int64 {
 func (r *Request) SetCorrections(list []call.Correction, clock func() int64, key func(string, *exact.Spec) string) {
 	r.empty()
 	r.Releases = true
-	r.Plain = len(list) == 1 && adjusts[list[0].Spec.Algorithm] != unadjusted && isPlainSettlement(&list[0])
+	r.Plain = len(list) == 1 && ownSettlements[list[0].Spec.Algorithm] != noOwnSettlement && isPlainSettlement(&list[0])
 	for i := range list {
 		c := &list[i]
 		r.Keys = append(r.Keys, key(c.Key, c.Spec))
@@ -341,19 +341,19 @@ func (r *Request) SetCorrections(list []call.Correction, clock func() int64, key
 	}
 }
 
-// adjustment tells how the script of the task [Adjust] finds the charges of an algorithm.
-type adjustment uint8
+// ownSettlement tells how the script of the task [OwnSettle] finds the charges of an algorithm.
+type ownSettlement uint8
 
 const (
-	unadjusted adjustment = iota // there is no such script
+	noOwnSettlement ownSettlement = iota // there is no such script
 	byNumber                     // by their numbers, in the notes of the state
 	byInstant
 )
 
-var adjusts = func() (all [exact.Count + 1]adjustment) {
+var ownSettlements = func() (all [exact.Count + 1]ownSettlement) {
 	for of := range exact.All() {
 		switch {
-		case !isThere(Adjust, of):
+		case !isThere(OwnSettle, of):
 		case of.Noted():
 			all[of] = byNumber
 		default:
@@ -363,20 +363,20 @@ var adjusts = func() (all [exact.Count + 1]adjustment) {
 	return all
 }()
 
-// Adjusts reports whether there is a script of the task [Adjust] for an algorithm.
-func Adjusts(of exact.Algorithm) bool { return adjusts[of] != unadjusted }
+// HasOwnSettle reports whether there is a script of the task [OwnSettle] for an algorithm.
+func HasOwnSettle(of exact.Algorithm) bool { return ownSettlements[of] != noOwnSettlement }
 
-// isPlainSettlement reports whether the script of the task [Adjust] knows such a correction.
+// isPlainSettlement reports whether the script of the task [OwnSettle] knows such a correction.
 func isPlainSettlement(c *call.Correction) bool {
 	if c.Events == 0 && !c.Reserved || c.Raise || c.Reset || c.Renew || c.Length > 0 || c.Leaves != nil {
 		return false
 	}
-	switch adjusts[c.Spec.Algorithm] {
+	switch ownSettlements[c.Spec.Algorithm] {
 	case byNumber:
 		return c.At.Order > 0
 	case byInstant:
 		return c.At.At > 0
-	case unadjusted:
+	case noOwnSettlement:
 	}
 	return false
 }

@@ -141,11 +141,11 @@ func costWord(units int64, numbers ...int) string {
 	return string(word)
 }
 
-// CheckRows puts plain checks into the words of a script call, as those in lua/check read them, or if Books is set those in
+// CheckRows puts plain checks into the words of a script call, as those in lua/check read them, or if Reserves is set those in
 // lua/reserve: once for each row of checks that share their limit, their cost, how often they are asked, and for how long they
 // reserve.
 type CheckRows struct {
-	Books bool
+	Reserves bool
 	// Words are the words in front, and then all.
 	Words []any
 
@@ -166,7 +166,7 @@ func (r *CheckRows) Add(q *Request, times int) {
 		r.last, r.times, r.lasts, r.checks = p, times, lasts, 0
 		r.Words = append(append(r.Words, p.words[:]...), p.cost, times, nil)
 		r.checksAt = len(r.Words) - 1
-		if r.Books {
+		if r.Reserves {
 			r.Words = append(r.Words, lasts)
 		}
 		if lasts > 0 {
@@ -216,7 +216,7 @@ func (r *SettleRows) Add(q *Request) {
 
 // addCharge adds how many units are added to a charge, or given back of it, and where the charge is found.
 func (r *SettleRows) addCharge(c *call.Correction) {
-	if adjusts[c.Spec.Algorithm] == byInstant {
+	if ownSettlements[c.Spec.Algorithm] == byInstant {
 		r.Words = append(r.Words, unitsOf(c), c.At.At)
 		return
 	}

@@ -33,29 +33,30 @@ type Script struct {
 // Mixed stands for all algorithms in the place of one: calls that mix some need it.
 const Mixed = exact.None
 
-// Task is the task of a script.
+// Task is the task of a script: its file in lua has the same name. Where each algorithm has a script of its own for a task, which is [OwnCheck], [OwnReserve] and
+// [OwnSettle], these are in a directory.
 type Task uint8
 
 // The tasks.
 const (
-	Decide  Task = iota // calls
-	Check               // calls of one check each that do not reserve, with states as their limit leaves them
-	Book                // calls of one check each that may reserve, with states as their limit leaves them
-	Settle              // corrections
-	Adjust              // corrections of one charge each, with states as their limit leaves them
-	Reserve             // calls with checks that reserve for a time, under any algorithms
-	Close               // corrections with some of such charges, under any algorithms
-	Release             // corrections each of which gives back one place: see Request.Releases
-	Order               // none: the order in which processes wait
-	Tasks               // how many there are
+	Decide     Task = iota // calls
+	OwnCheck               // calls of one check each that do not reserve, with states as their limit leaves them
+	OwnReserve             // calls of one check each that may reserve, with states as their limit leaves them
+	Settle                 // corrections
+	OwnSettle              // corrections of one charge each, with states as their limit leaves them
+	Reserve                // calls with checks that reserve for a time, under any algorithms
+	Close                  // corrections with some of such charges, under any algorithms
+	Release                // corrections each of which gives back one place: see Request.Releases
+	Order                  // none: the order in which processes wait
+	Tasks                  // how many there are
 )
 
 // Settles reports whether a task is about corrections, and not about calls.
-func (t Task) Settles() bool { return t == Settle || t == Adjust || t == Close || t == Release }
+func (t Task) Settles() bool { return t == Settle || t == OwnSettle || t == Close || t == Release }
 
 // Own reports whether each algorithm has a script of its own for a task: plain requests have one. One script for all algorithms
 // does all else.
-func (t Task) Own() bool { return t == Check || t == Book || t == Adjust }
+func (t Task) Own() bool { return t == OwnCheck || t == OwnReserve || t == OwnSettle }
 
 // directory has the name of a task's file, or of the directory of its files.
 var directory = [Tasks]string{"decide", "check", "reserve", "settle", "settle", "reserve", "close", "release", "order"}

@@ -39,7 +39,7 @@ func roomyPlansOf(random *rand.Rand, of exact.Algorithm) []*exact.Spec {
 // of the limit change.
 func TestPlainReservationsAreDecidedAsAllReservations(t *testing.T) {
 	for of := range exact.All() {
-		if !script.Books(of) {
+		if !script.HasOwnReserve(of) {
 			continue
 		}
 		t.Run(of.String(), func(t *testing.T) {
@@ -140,8 +140,8 @@ func TestReservationsKeepTheirPlaceAmongChecksOfTheirKey(t *testing.T) {
 		calls [][]call.Check
 		want  string
 	}{
-		{"a check and a reservation", [][]call.Check{{plainly}, {reserving}}, "[book: 2]"},
-		{"a reservation beside checks", [][]call.Check{{plainly}, {apart}, {reserving}}, "[book: 2 check: 1]"},
+		{"a check and a reservation", [][]call.Check{{plainly}, {reserving}}, "[reserve: 2]"},
+		{"a reservation beside checks", [][]call.Check{{plainly}, {apart}, {reserving}}, "[reserve: 2 check: 1]"},
 		{"a reservation and a call of two checks", [][]call.Check{{plainly}, {reserving}, ofTwo, {apart}}, "[decide: 3 check: 1]"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -154,7 +154,7 @@ func TestReservationsKeepTheirPlaceAmongChecksOfTheirKey(t *testing.T) {
 			}
 			var got []string
 			for _, one := range runsOf(script.Decide, groups, true) {
-				got = append(got, fmt.Sprintf("%s: %d", [...]string{script.Decide: "decide", script.Check: "check", script.Book: "book"}[one.does], len(one.groups)))
+				got = append(got, fmt.Sprintf("%s: %d", [...]string{script.Decide: "decide", script.OwnCheck: "check", script.OwnReserve: "reserve"}[one.does], len(one.groups)))
 			}
 			if fmt.Sprint(got) != c.want {
 				t.Errorf("the runs are %v, want %v", got, c.want)
@@ -166,7 +166,7 @@ func TestReservationsKeepTheirPlaceAmongChecksOfTheirKey(t *testing.T) {
 // A reservation that its script does not know is decided before later checks of its key.
 func TestAReservationThatIsUnknownKeepsItsPlace(t *testing.T) {
 	for of := range exact.All() {
-		if !script.Books(of) {
+		if !script.HasOwnReserve(of) {
 			continue
 		}
 		t.Run(of.String(), func(t *testing.T) {
@@ -227,7 +227,7 @@ func TestReservationsOfACallSayWhatEachWasCharged(t *testing.T) {
 // Equal checks of a batch that may be settled are noted as each alone is, also where some units were not noted before.
 func TestEqualReservationsAreNotedAsEachAlone(t *testing.T) {
 	for of := range exact.All() {
-		if !of.Noted() || !script.Books(of) {
+		if !of.Noted() || !script.HasOwnReserve(of) {
 			continue
 		}
 		t.Run(of.String(), func(t *testing.T) {
