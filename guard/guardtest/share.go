@@ -75,11 +75,13 @@ func testJoinedShare(t *testing.T, s *suite) {
 	dear.Share, dear.Weight, dear.Cost = nil, nil, cost(3)
 	settled := shared()
 	settled.Cost, settled.Settle.Cost = cost(5), func(*http.Request, guard.Served) int { return 3 }
+	dearest := shared()
+	dearest.Cost = cost(3)
 	shadow := shared()
 	shadow.Shadow, shadow.Cost = true, cost(3)
 	for name, policies := range map[string][]guard.Policy{
 		"dearer behind": {shared(), dear}, "dearer in front": {dear, shared()}, "settled": {settled}, "twice": {dear, shared(), shared()},
-		"a shadow": {shadow},
+		"a shadow": {shadow}, "another policy behind": {dearest, {Limit: core.Leaky(100, core.PerSecond(1))}},
 	} {
 		f := s.fixture(t)
 		h := f.around(f.limited(policies...))
