@@ -27,6 +27,7 @@ func scenarios() []scenario {
 		{"closed-loop", (*bench).closedLoops},
 		{"paced", (*bench).pacedCallers},
 		{"three-limits", (*bench).threeLimits},
+		{"fair-shares", (*bench).fairShares},
 		{"hot-key", (*bench).hotKey},
 		{"denied-key", (*bench).deniedKey},
 		{"classic", (*bench).classic},
