@@ -30,7 +30,7 @@ func TestAnAlgorithmTakesFivePlaces(t *testing.T) {
 	o["core/algorithms.go"] = read(t, "core/algorithms.go") + toyConstructor
 	row := "core/internal/exact/algorithm.go"
 	o.insert(t, row, "	Calendar\n", "	Toy\n")
-	o.insert(t, row, "	Leaky:       {name: \"leaky\", arithmetic: meter{}, observed: 1, next: \"next drip\", grants: Steady},\n",
+	o.insert(t, row, "	Leaky:       {name: \"leaky\", arithmetic: meter{}, observed: 1, next: \"next drip\", grants: Steady, shared: true},\n",
 		"	Toy: {name: \"toy\", arithmetic: toy{}, observed: 1, next: \"next play\", grants: Steady},\n")
 
 	want := []string{
