@@ -57,9 +57,9 @@ func startPartner(t *testing.T, overloaded func(call int) bool) *partner {
 }
 
 // limiter returns what a process of the fleet has.
-func limiter(t *testing.T, redis *miniredis.Miniredis) *core.Limiter {
+func limiter(t *testing.T, redis *miniredis.Miniredis, options ...core.Option) *core.Limiter {
 	t.Helper()
-	l, err := core.Open("redis://" + redis.Addr())
+	l, err := core.Open("redis://"+redis.Addr(), options...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +85,7 @@ func TestTheFleetKeepsThePartnersPace(t *testing.T) {
 	began := time.Now()
 	var fleet sync.WaitGroup
 	for range 2 {
-		client := newClient(limiter(t, redis))
+		client := newClient(limiter(t, redis, core.WithBudget(time.Minute)))
 		fleet.Go(func() { work(t.Context(), client, p.URL, queue) })
 	}
 	fleet.Wait()
