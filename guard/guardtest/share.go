@@ -130,7 +130,7 @@ func testShareFallback(t *testing.T, s *suite) {
 	options.OnError, options.Replicas = guard.Fallback, 2
 	settled := shared()
 	settled.Cost, settled.Settle.Cost = cost(2), func(*http.Request, guard.Served) int { return 1 }
-	h := f.around(f.new(f.limiter, options, settled))
+	h := f.around(f.new(f.limiter, options, settledFirst([]guard.Policy{settled})...))
 	for i, want := range []int{200, 200, 200, 200, 429, 200, 429} {
 		f.store.failure = nil
 		if i > 1 { // this process decides by its part of 6, of which 1 is used

@@ -22,8 +22,8 @@ type run struct {
 // run. Measured for as many keys, in milliseconds of Redis: checks 0.2 and under sliding logs 0.3, calls of two checks 0.15 to 0.35,
 // places 0.2, and reservations and settlements 0.1 to 0.3. BenchmarkHeld measures them.
 var mostKeys = [script.Tasks]int{
-	script.OwnCheck:  64,
-	script.Decide: 32, script.Release: 32, script.OwnReserve: 32, script.OwnSettle: 32,
+	script.OwnCheck: 64,
+	script.Decide:   32, script.Release: 32, script.OwnReserve: 32, script.OwnSettle: 32,
 	script.Reserve: 16, script.Settle: 16, script.Close: 16,
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -33,7 +34,7 @@ func TestSharesAreDecidedAsAllChecks(t *testing.T) {
 					continue
 				}
 				checks := []call.Check{
-					{Key: fmt.Sprint(round / 50), Spec: limit, Units: 1 + random.IntN(3)}, {Key: fmt.Sprint(round / 50), Spec: share},
+					{Key: strconv.Itoa(round / 50), Spec: limit, Units: 1 + random.IntN(3)}, {Key: strconv.Itoa(round / 50), Spec: share},
 				}
 				if random.IntN(2) == 0 {
 					checks[0].Headroom = random.IntN(limit.Capacity/3 + 1)

@@ -346,7 +346,7 @@ type ownSettlement uint8
 
 const (
 	noOwnSettlement ownSettlement = iota // there is no such script
-	byNumber                     // by their numbers, in the notes of the state
+	byNumber                             // by their numbers, in the notes of the state
 	byInstant
 )
 

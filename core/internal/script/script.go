@@ -33,8 +33,8 @@ type Script struct {
 // Mixed stands for all algorithms in the place of one: calls that mix some need it.
 const Mixed = exact.None
 
-// Task is the task of a script: its file in lua has the same name. Where each algorithm has a script of its own for a task, which is [OwnCheck], [OwnReserve] and
-// [OwnSettle], these are in a directory.
+// Task is the task of a script: its file in lua has the same name. Where each algorithm has a script of its own for a task, these
+// are in a directory: [OwnCheck], [OwnReserve] and [OwnSettle].
 type Task uint8
 
 // The tasks.
