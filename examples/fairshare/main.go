@@ -105,7 +105,7 @@ func (w *world) run(tenants []*tenant, end, warm time.Duration) error {
 	}
 	for ms := range queue {
 		slices.SortFunc(queue[ms], func(a, b *tenant) int { return cmp.Compare(a.next, b.next) })
-		for i := 0; i < len(queue[ms]); i++ {
+		for i := 0; i < len(queue[ms]); i++ { //nolint:intrange // it grows meanwhile
 			t := queue[ms][i]
 			w.now = max(w.now, t.next)
 			if err := w.settle(); err != nil {
@@ -174,13 +174,19 @@ type crowd struct {
 }
 
 var crowds = []crowd{
-	{"alone", 1, 0, 0}, {"1 greedy, 1 modest", 1, 1, 0}, {"5 greedy, 5 modest", 5, 5, 0}, {"10 greedy, half of them lie", 10, 2, 5},
-	{"100 greedy, 100 modest", 100, 100, 0}, {"1,000 greedy, 1,000 modest", 1000, 1000, 0}, {"5,000 greedy, 5,000 modest", 5000, 5000, 0},
+	{"alone", 1, 0, 0},
+	{"1 greedy, 1 modest", 1, 1, 0},
+	{"5 greedy, 5 modest", 5, 5, 0},
+	{"10 greedy, half of them lie", 10, 2, 5},
+	{"100 greedy, 100 modest", 100, 100, 0},
+	{"1,000 greedy, 1,000 modest", 1000, 1000, 0},
+	{"5,000 greedy, 5,000 modest", 5000, 5000, 0},
 }
 
 // table prints a row for each crowd.
 func table(w io.Writer) error {
-	fmt.Fprintf(w, "%-30s %30s %30s\n%-30s %10s %8s %10s %10s %8s %10s\n", "", "with shares", "first come", "tenants", "of rate", "Jain", "lost", "of rate", "Jain", "lost")
+	fmt.Fprintf(w, "%-30s %30s %30s\n", "", "with shares", "first come")
+	fmt.Fprintf(w, "%-30s %10s %8s %10s %10s %8s %10s\n", "tenants", "of rate", "Jain", "lost", "of rate", "Jain", "lost")
 	for _, c := range crowds {
 		fmt.Fprintf(w, "%-30s", c.name)
 		for _, shared := range []bool{true, false} {
@@ -208,7 +214,7 @@ func (c crowd) simulate(shared bool) (rate, jain, lost float64, err error) {
 	if c.liars > 0 { // the bucket is full later
 		end, warm = 80*time.Second, 50*time.Second
 	}
-	var tenants []*tenant
+	tenants := make([]*tenant, 0, n)
 	for i := range n {
 		t := &tenant{name: "tenant-" + strconv.Itoa(i), weight: 1, to: end, perSecond: 3 * float64(perSecond) / float64(c.greedy)}
 		if i >= c.greedy {

@@ -28,15 +28,16 @@ func plot(shared bool) (svg string, err error) {
 
 // draw draws the series of tenants, from 0 to 110 units a second, as a line each.
 func draw(tenants []*tenant) string {
-	const width, height, left, top, high = 720, 300, 44, 14, 110
-	x := func(second float64) float64 { return left + second*(width-left-10)/60 }
+	const width, height, left, right, top, high = 720, 300, 44, 18, 14, 110
+	x := func(second float64) float64 { return left + second*(width-left-right)/60 }
 	y := func(units float64) float64 { return top + (high-units)*(height-top-26)/high }
 	var b strings.Builder
-	fmt.Fprintf(&b, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" font-family=\"sans-serif\" font-size=\"12\">\n", width, height+20*len(tenants))
+	fmt.Fprintf(&b, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" font-family=\"sans-serif\" font-size=\"12\">\n",
+		width, height+20*len(tenants))
 	fmt.Fprintf(&b, "<rect width=\"100%%\" height=\"100%%\" fill=\"#ffffff\"/>\n")
 	for units := 0; units <= 100; units += 25 {
 		fmt.Fprintf(&b, "<path d=\"M%d %.1fH%d\" stroke=\"#d8dee4\"/><text x=\"%d\" y=\"%.1f\" text-anchor=\"end\" fill=\"#57606a\">%d/s</text>\n",
-			left, y(float64(units)), width-10, left-6, y(float64(units))+4, units)
+			left, y(float64(units)), width-right, left-6, y(float64(units))+4, units)
 	}
 	for second := 0; second <= 60; second += 10 {
 		fmt.Fprintf(&b, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\" fill=\"#57606a\">%d s</text>\n", x(float64(second)), height-8, second)
