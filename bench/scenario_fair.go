@@ -22,7 +22,9 @@ func (b *bench) fairShares(ctx context.Context) (list []comparison, err error) {
 			title: "Shares of a limit, " + callers(goroutines),
 			text: "Each call is charged to one limit for all. Besides it has a check of a limit for each tenant, or a check of the tenant's share, " +
 				"which reads and writes the limit for all, too. No call is denied.",
-			columns: append([]column{figure("calls/s", perSecond, showRate), against(twoChecksName, perSecond), against(twoChecksName, redisCPUEach)}, costs("client")...),
+			columns: append([]column{
+				figure("calls/s", perSecond, showRate), against(twoChecksName, perSecond), against(twoChecksName, redisCPUEach),
+			}, costs("client")...),
 		}
 		c.entries, err = b.with(ctx, []contender{twoChecks(), sharesOfCap()}, roomiest, func(entries []*entry) error {
 			return b.turns(goroutines, namesOf("tenant:", b.names)).take(ctx, b.meter, entries)
