@@ -69,7 +69,7 @@ traefik: redis webservers ## the tests of weir serve behind Traefik, which is bu
 	@sh .ci/traefik
 
 .PHONY: test-latest
-test-latest: redis ## what uses gin, echo, go-redis or OpenTelemetry, against the newest of them
+test-latest: redis lua ## what uses gin, echo, go-redis or OpenTelemetry, against the newest of them
 	$(GO) build -modfile=latest.mod ./...
 	$(GO) test -modfile=latest.mod $(VET) -count=1 -timeout 30m $(packages_with_frameworks)
 	cd proof && $(GO) test -modfile=latest.mod $(VET) -count=1 -timeout 30m $(packages_with_frameworks)
@@ -79,7 +79,7 @@ test-latest-doors: redis postgres ## the doors, such as river and caddy, against
 	@sh .ci/test-latest-doors
 
 .PHONY: test-servers
-test-servers: redis ## the packages that talk to Redis, on the server program that RATELIMIT_TEST_SERVER names
+test-servers: redis lua ## the packages that talk to Redis, on the server program that RATELIMIT_TEST_SERVER names
 	$(GO) test -race -shuffle=$(SHUFFLE) -count=1 $(SERVER_PACKAGES)
 	cd cmd/weir && $(GO) test -race -shuffle=$(SHUFFLE) -count=1 .
 	cd proof && $(GO) test -race -shuffle=$(SHUFFLE) -count=1 ./faults
