@@ -121,9 +121,10 @@ func (m meter) settle(s *Spec, st *State, now int64, c *Correction) bool {
 	if change == 0 && !closed {
 		return false
 	}
-	if change != 0 {
-		m.store(own, st, Usage{Used: u.Used + change}, now, 0, Holder{})
+	if change == 0 { // of a slot that is closed nothing was left
+		return true
 	}
+	m.store(own, st, Usage{Used: u.Used + change}, now, 0, Holder{})
 	if n != nil {
 		n.drain(own, min(u.Used, u.Used+change), now)
 		n.level, n.at = u.Used+change, now
@@ -147,8 +148,7 @@ func (meter) refund(s, own *Spec, st *State, used, now int64, c *Correction) (ba
 	}
 	switch {
 	case c.At.Order != 0 && n != nil:
-		n.drain(own, used, now)
-		return n.take(c.At.Order, back), true
+		return n.take(own, c.At.Order, back, used, now)
 	case c.At.Order != 0 && (st.list == nil || st.list.notes == nil), c.At.At > now, c.At.Order == 0 && n != nil && c.At.At <= n.at:
 		return 0, false // it is not known how low the level has been
 	}

@@ -27,9 +27,12 @@ type slot struct{ number, units int64 }
 // MostNotes is how many open reservations a state keeps notes of. Nothing is given back of older ones.
 const MostNotes = 4096
 
+// least returns the least units that may have been left since the slots were counted, given the units used now.
+func (n *notes) least(s *Spec, used, now int64) int64 { return min(used, s.left(n.level, now, n.at)) }
+
 // drain takes from the slots the units that may have drained since they were counted, given the units used now.
 func (n *notes) drain(s *Spec, used, now int64) {
-	least := min(used, s.left(n.level, now, n.at))
+	least := n.least(s, used, now)
 	excess := n.noted() - least
 	for i := len(n.slots) - 1; i >= 0 && excess > 0; i-- {
 		taken := min(excess, n.slots[i].units)
@@ -49,20 +52,28 @@ func (n *notes) noted() (sum int64) {
 	return sum
 }
 
-// take closes a slot, and takes units from it and from those below, or as many as there are. It returns how many were
-// taken.
-func (n *notes) take(number, units int64) (taken int64) {
+// take closes a slot, and takes units from it and from those below, or as many as there are, given the units used now. It
+// returns how many were taken, and whether there is such a slot. If nothing is left to take, the slots are not drained: what has drained
+// since can be told later, too.
+func (n *notes) take(s *Spec, number, units, used, now int64) (taken int64, found bool) {
 	place := sort.Search(len(n.slots), func(i int) bool { return n.slots[i].number >= number })
 	if place == len(n.slots) || n.slots[place].number != number {
-		return 0
+		return 0, false
 	}
-	for i := place; i >= 0 && taken < units; i-- {
-		from := min(units-taken, n.slots[i].units)
+	var lowest int64 // level since the reservation
+	for i := range place + 1 {
+		lowest += n.slots[i].units
+	}
+	if taken = min(units, lowest, n.least(s, used, now)); taken > 0 {
+		n.drain(s, used, now)
+	}
+	for i, rest := place, taken; rest > 0; i-- {
+		from := min(rest, n.slots[i].units)
 		n.slots[i].units -= from
-		taken += from
+		rest -= from
 	}
 	n.close(place)
-	return taken
+	return taken, true
 }
 
 // close removes a slot. Its units count for the slot above.
