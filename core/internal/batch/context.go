@@ -34,7 +34,7 @@ type Context struct {
 	passed atomic.Bool
 	done   chan struct{} // closed when the deadline has passed
 	timer  *time.Timer
-	fired  atomic.Bool // the timer fired in the moment of sending: its goroutine may still read this
+	fired  atomic.Bool // the timer has fired: its goroutine may still read this
 	mark   Mark
 }
 
@@ -100,7 +100,8 @@ func (c *Context) postpone(d time.Duration) {
 func (c *Context) strike() {
 	switch left := c.left(); {
 	case left > 0 && (c.overdue != nil || c.sent.Load() == unsent): // the server was heard of, or the batch sent
-		c.postpone(left)
+		c.fired.Store(true) // before the timer can be stopped again
+		c.timer.Reset(left)
 		return
 	case c.sent.CompareAndSwap(unsent, neverSent):
 	case c.overdue == nil:
