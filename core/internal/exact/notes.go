@@ -53,8 +53,8 @@ func (n *notes) noted() (sum int64) {
 }
 
 // take closes a slot, and takes units from it and from those below, or as many as there are, given the units used now. It
-// returns how many were taken, and whether there is such a slot. If nothing is left to take, the slots are not drained: what has drained
-// since can be told later, too.
+// returns how many were taken, and whether there is such a slot. If nothing is left to take, the slots are not drained: a later
+// call drains them, too.
 func (n *notes) take(s *Spec, number, units, used, now int64) (taken int64, found bool) {
 	place := sort.Search(len(n.slots), func(i int) bool { return n.slots[i].number >= number })
 	if place == len(n.slots) || n.slots[place].number != number {
