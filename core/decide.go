@@ -164,7 +164,7 @@ func (s *Settlement) settled() call.Settled {
 	at := &s.Receipt
 	own := call.Settled{
 		Key: s.Check.Key, Spec: s.Check.spec(), Units: s.Check.Units(), Cost: s.Cost, Wanted: s.Decision != nil,
-		Raise: s.Raise, BanFor: s.BanFor, Reason: s.Reason,
+		Raise: s.Raise, BanFor: s.BanFor, Reason: s.Reason, TopUp: s.TopUp,
 	}
 	switch s.Check.Limit.(type) {
 	case Places: // all of them are given back, at any cost

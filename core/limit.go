@@ -10,7 +10,7 @@ import (
 // numbers are. There are three kinds, and no others:
 //
 //   - [Quota] counts over time: [Leaky], [Shaping], [TokenBucket], [GCRA], [FixedWindow], [SlidingWindow], [SlidingLog],
-//     [Calendar] and [Unlimited].
+//     [Calendar] and [Unlimited]. [Balance] counts prepaid units, and no time.
 //   - [Places] are held and given back: [Concurrent].
 //   - [Bans] keep keys out: [Ban.Limit].
 //
@@ -37,7 +37,7 @@ type Limit interface {
 	Identity() Limit
 	// Algorithm returns the name of the limit's algorithm, as in its String: one of
 	// "leaky", "shaping", "token-bucket", "gcra", "fixed-window", "sliding-window",
-	// "sliding-log", "concurrent", "ban" and "calendar", or "" for a zero Quota and [Unlimited].
+	// "sliding-log", "concurrent", "ban", "calendar" and "balance", or "" for a zero Quota and [Unlimited].
 	Algorithm() string
 	// Capacity returns how many units pass at once when the limit is fresh: [math.MaxInt] under
 	// [Unlimited].
@@ -56,6 +56,7 @@ type Limit interface {
 	//	login: fixed-window 5, 15m
 	//	logins: ban 5, 10m, first 10m, factor 2, longest 7d, forget 1d
 	//	calendar 10000, month@15 Europe/Berlin
+	//	credits: balance
 	//
 	//	unlimited
 	//

@@ -109,14 +109,14 @@ type redisStore struct {
 // The limiter's user needs no more than this on a server alone or behind Sentinel:
 //
 //	ACL SETUSER limiter reset on >secret ~ratelimit:* resetchannels &ratelimit:*
-//	    +evalsha +eval +script|exists +script|load +time +get +set +unlink +hdel +hmget +hset +pexpireat +pttl
+//	    +evalsha +eval +script|exists +script|load +time +get +set +unlink +hdel +hmget +hset +persist +pexpireat +pttl
 //	    +llen +lindex +lrange +ltrim +rpush +lrem
 //	    +zadd +zcard +zcount +zrange +zrem +zrevrank +zscore +publish +subscribe
 //
 // on every node of a cluster, where the client has to find the way:
 //
 //	ACL SETUSER limiter reset on >secret ~ratelimit:* resetchannels &ratelimit:*
-//	    +evalsha +eval +script|exists +script|load +time +get +set +unlink +hdel +hmget +hset +pexpireat +pttl
+//	    +evalsha +eval +script|exists +script|load +time +get +set +unlink +hdel +hmget +hset +persist +pexpireat +pttl
 //	    +llen +lindex +lrange +ltrim +rpush +lrem
 //	    +zadd +zcard +zcount +zrange +zrem +zrevrank +zscore +publish +subscribe
 //	    +cluster|slots +asking +command
@@ -124,7 +124,7 @@ type redisStore struct {
 // and on every shard of a ring; the ring's client sends PING to see which shards are up:
 //
 //	ACL SETUSER limiter reset on >secret ~ratelimit:* resetchannels &ratelimit:*
-//	    +evalsha +eval +script|exists +script|load +time +get +set +unlink +hdel +hmget +hset +pexpireat +pttl
+//	    +evalsha +eval +script|exists +script|load +time +get +set +unlink +hdel +hmget +hset +persist +pexpireat +pttl
 //	    +llen +lindex +lrange +ltrim +rpush +lrem
 //	    +zadd +zcard +zcount +zrange +zrem +zrevrank +zscore +publish +subscribe
 //	    +ping

@@ -33,9 +33,13 @@ type Settlement struct {
 	// The default is 0, which begins none.
 	BanFor time.Duration
 	Reason string
+	// TopUp tops a [Balance] up by the Cost: it is the name of the event that pays for that, as [Limiter.TopUp] has it. The Receipt means
+	// nothing.
+	TopUp string
 	// The store sets Lost if Renew has found no lease to renew: the lease has ended, or a [Limiter.Reset] has taken the
 	// places away. That is no error, and changes nothing. For a check with a ReserveFor, Lost means that the units had
-	// been given back, so that the Cost was charged anew.
+	// been given back, so that the Cost was charged anew. For a TopUp it means that the balance had been topped up by that event
+	// before, and has not changed.
 	Lost bool
 	// The store writes into Decision the numbers of the limit after the settlement, as a check with the Mode [Look] would
 	// get them. A nil Decision asks for none, which saves the store the work. The store writes it only if the settlement
@@ -133,7 +137,7 @@ func (l *Limiter) settle(ctx context.Context, settlements []Settlement) error {
 	err := l.store.Settle(ctx, settlements)
 	for i := range settlements {
 		s := &settlements[i]
-		if s.Lost {
+		if s.Lost && s.TopUp == "" {
 			l.noticeLate(s)
 		}
 		if !s.Renew && !s.Raise && (s.Cost < s.Check.Units() || s.Check.holds()) {

@@ -38,6 +38,7 @@ func (e *examination) harmlessAttempts(key string) []attempt {
 		{"unlink", []any{"unlink", key}},
 		{"hdel", []any{"hdel", key, "field"}},
 		{"hmget", []any{"hmget", key, "field"}},
+		{"persist", []any{"persist", key}},
 		{"pexpireat", []any{"pexpireat", key, 1}},
 		{"pttl", []any{"pttl", key}},
 		{"llen", []any{"llen", key}},
@@ -201,7 +202,7 @@ func (e *examination) judgePermissions(attempts []attempt, refused refusals, err
 // admits one strike, which begins a ban.
 func trialLimits() (limits []core.Limit) {
 	for algorithm := range exact.All() {
-		if algorithm.Shares() { // which are not asked alone
+		if algorithm.Shares() || algorithm.Prepaid() { // which are not asked alone, or admit nothing that was not paid for
 			continue
 		}
 		limit, err := core.ParseLimit(algorithm.Trial())

@@ -11,7 +11,7 @@ import (
 // The users that the documentation of package core recommends, as ACL SETUSER takes them.
 const (
 	// AloneUser is a user of a server alone, or of the master that sentinels name.
-	AloneUser = "reset on >secret ~ratelimit:* resetchannels &ratelimit:* +evalsha +eval +script|exists +script|load +time +get +set +unlink +hdel +hmget +hset +pexpireat +pttl " +
+	AloneUser = "reset on >secret ~ratelimit:* resetchannels &ratelimit:* +evalsha +eval +script|exists +script|load +time +get +set +unlink +hdel +hmget +hset +persist +pexpireat +pttl " +
 		"+llen +lindex +lrange +ltrim +rpush +lrem " +
 		"+zadd +zcard +zcount +zrange +zrem +zrevrank +zscore +publish +subscribe"
 	// ClusterUser is a user of every node of a cluster.

@@ -418,7 +418,7 @@ func (c *Check) Answer(pass, peek bool) (a Answer) {
 		pass, peek = false, false
 	}
 	switch {
-	case !a.Allowed && c.Need() > c.Spec.MostFitting:
+	case !a.Allowed && (c.Need() > c.Spec.MostFitting || c.Spec.Prepaid):
 		a.Retry = Never
 	case !a.Allowed:
 		wait, guess := c.Spec.Wait(c.Usage, c.Need())

@@ -87,7 +87,7 @@ func Append(list []Correction, c Correction) []Correction {
 	most := c.Spec.MostCharged()
 	for i := range list {
 		d := &list[i]
-		if !c.Raise && !d.Raise && c.Length == 0 && d.Length == 0 && c.Renew == d.Renew && c.Oldest == d.Oldest &&
+		if !c.Raise && !d.Raise && c.Length == 0 && d.Length == 0 && c.TopUp == "" && d.TopUp == "" && c.Renew == d.Renew && c.Oldest == d.Oldest &&
 			c.At == d.At && c.Holder == d.Holder && c.Key == d.Key && c.Spec == d.Spec {
 			d.Events = max(-most, min(d.Events+c.Events, most))
 			d.Charged, d.Instead = d.Charged+c.Charged, min(d.Instead+c.Instead, most)
@@ -147,6 +147,8 @@ type Settled struct {
 	// BanFor begins a ban of this length, with a Reason, unless it is 0.
 	BanFor time.Duration
 	Reason string
+	// TopUp tops a balance up by the Cost, unless it is "": see [exact.Correction].
+	TopUp string
 	// Wanted says that the caller wants the numbers of the limit after the settlement. Those of a share are not known without its cap.
 	Wanted bool
 }
@@ -155,6 +157,7 @@ type Settled struct {
 func (s *Settled) correction() Correction {
 	c := Correction{Correction: s.Spec.Correction(s.Units, s.Cost, s.At), Key: s.Key, Spec: s.Spec, Wanted: s.Wanted && !s.Spec.Shared}
 	c.Holder, c.Raise, c.Renew, c.Oldest = s.Holder, s.Raise, s.Renew, s.Oldest
+	c.TopUp = s.TopUp
 	if s.Reserved {
 		c.Reserved, c.Charged = true, s.Units
 		c.Instead = min(s.Cost, s.Spec.MostCharged())

@@ -22,6 +22,7 @@ const (
 	Ban
 	Calendar
 	FairShare
+	Balance
 	end
 )
 
@@ -56,6 +57,7 @@ var table = [end]struct {
 	grants     Grants // how units may be granted ahead of time
 	load       int    // how many checks of a bucket take a script as long as one of its checks; 0: one
 	shared     bool   // tenants may have shares of its limits: see fair
+	prepaid    bool   // its units never come back by themselves
 	unreserved string // why a charge cannot be given back by itself after a time; "": it can
 }{
 	Leaky:       {name: "leaky", arithmetic: meter{}, observed: 1, next: "next drip", grants: Steady, shared: true},
@@ -82,6 +84,7 @@ var table = [end]struct {
 		name: "fair-share", arithmetic: fair{}, observed: 4, next: "cap drains", unreserved: "is a share of a limit",
 		load: 2, // measured: it reads and writes its cap, too
 	},
+	Balance: {name: "balance", arithmetic: balance{}, observed: 1, next: "topped up", windowed: true, prepaid: true, unreserved: "is prepaid"},
 }
 
 // Grants says how units of a limit may be granted ahead of time: see the terms of package lease.
@@ -135,6 +138,10 @@ func (a Algorithm) Holds() bool { return table[a].kind == Places }
 
 // Bans reports whether the algorithm's events are strikes, which begin a ban: see [BanTerms].
 func (a Algorithm) Bans() bool { return table[a].kind == Bans }
+
+// Prepaid reports whether the units of the algorithm never come back by themselves, so that no wait helps: a balance has the ones that it
+// was topped up by.
+func (a Algorithm) Prepaid() bool { return table[a].prepaid }
 
 // Dated reports whether a calendar cuts the windows of the algorithm, so that a limit has a period in place
 // of a length.

@@ -95,7 +95,7 @@ func (p *Pasts) remains(key Key, s *Spec, charged Charge, now int64) bool {
 }
 
 // tellsItself reports whether the states of an algorithm tell how much of a charge is left.
-func (a Algorithm) tellsItself() bool { return a.Noted() || a == FairShare }
+func (a Algorithm) tellsItself() bool { return a.Noted() || a == FairShare || a.Prepaid() }
 
 // leastSettled is how many pasts are kept without a look for ended ones.
 const leastSettled = 64

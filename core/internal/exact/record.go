@@ -58,7 +58,7 @@ func (r *Record) Settle(s *Spec, c *Correction, now int64) (changed bool) {
 // Reset makes the record as good as new under a spec, and notes that earlier charges are not refunded any more. The
 // latest token of a limit that holds stays.
 func (r *Record) Reset(s *Spec, now int64) (changed bool) {
-	if ofPlaces, taken := r.State.Vacate(s); ofPlaces {
+	if stays, taken := r.State.Vacate(s, now); stays {
 		return taken
 	}
 	if r.State.spec == nil && r.past == nil {
@@ -96,6 +96,8 @@ type written struct {
 	Reason   string       `json:"reason,omitempty"`
 	Past     *writtenPast `json:"past,omitempty"`
 	Order    int64        `json:"order,omitempty"`
+
+	TopUps []writtenTopUp `json:"topUps,omitempty"`
 
 	Notes *writtenNotes `json:"notes,omitempty"`
 
@@ -141,6 +143,7 @@ func (r *Record) Append(b []byte) []byte {
 		}
 	}
 	w.writeProduct(&r.State)
+	w.TopUps = r.State.writtenTopUps()
 	text, err := json.Marshal(w)
 	if err != nil {
 		panic(fmt.Sprintf("exact: %v", err)) // it is made of numbers and a text
@@ -168,6 +171,9 @@ func ReadRecord(text []byte, s *Spec) (r Record, err error) {
 		r.State = State{spec: spec, at: w.At, level: w.Level, previous: w.Previous}
 		if spec.Algorithm.Dated() && w.Previous-w.At > longestDated {
 			return Record{}, errDamaged
+		}
+		if spec.Prepaid {
+			r.State.list = &list{topUps: readTopUps(w.TopUps)}
 		}
 		if spec.Algorithm.Lists() || spec.Algorithm.Bans() {
 			r.State.list = &list{instants: w.Log, holders: readHolders(w.Holders), reason: w.Reason}

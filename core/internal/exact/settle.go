@@ -32,6 +32,9 @@ type Correction struct {
 	// is its reason.
 	Length int64
 	Reason string
+	// TopUp is the name of the event by which a balance is topped up by the Events. The correction is Lost, and changes nothing, if the
+	// balance has been topped up by it before.
+	TopUp string
 	// Begun says, once strikes are carried out, that they have begun a ban.
 	Begun bool
 	// Firm refunds a place in a shaped queue even if others have queued behind it, because its turn

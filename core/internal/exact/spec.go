@@ -51,6 +51,9 @@ const (
 
 // Share returns the part of a limit that one of n processes keeps: of the capacity, rounded up, and of the rate.
 func (p Params) Share(n int) Params {
+	if p.Algorithm.Prepaid() { // the store alone knows how many are left
+		return p
+	}
 	p.Capacity = (p.Capacity-1)/n + 1
 	if p.Algorithm.Windowed() {
 		p.Events = p.Capacity
@@ -87,6 +90,8 @@ type Traits struct {
 	Counted bool
 	// Delayed says that the algorithm delays admitted requests: see [Spec.Delay].
 	Delayed bool
+	// Prepaid says that the units never come back by themselves: no wait helps.
+	Prepaid bool
 	// Shared says that the limit is a tenant's share of another one, so that a check is decided beside that of its cap.
 	Shared bool
 	// Plain says that nothing is wrong with the limit, and that its checks are decided alone.
@@ -169,7 +174,7 @@ func NewSpec(p Params, identity *Spec) *Spec {
 // traitsOf returns the traits of the limit that some Params make, except its StateName.
 func traitsOf(p *Params) Traits {
 	t := Traits{
-		Counted: p.Algorithm != None && p.Algorithm.Kind() == Quota, Delayed: p.Algorithm.Delays(),
+		Counted: p.Algorithm != None && p.Algorithm.Kind() == Quota, Delayed: p.Algorithm.Delays(), Prepaid: p.Algorithm.Prepaid(),
 		MostFitting: p.Capacity, MostNeeded: min(p.Capacity, math.MaxInt-1) + 1, Load: max(1, table[p.Algorithm].load) - 1, Itemized: p.Algorithm.Lists(),
 	}
 	if p.Algorithm.Bans() {
@@ -198,7 +203,7 @@ func (p *Params) units() (Units, error) {
 	if p.Events < 1 {
 		return Units{}, fmt.Errorf("%s: rate of %d events is less than 1", p, p.Events)
 	}
-	if p.Period <= 0 && !p.Algorithm.Dated() {
+	if p.Period <= 0 && !p.Algorithm.Dated() && !p.Algorithm.Prepaid() {
 		return Units{}, fmt.Errorf("%s: period %v is not positive", p, p.Period)
 	}
 	if err := checkName(p.Name); err != nil {
@@ -348,8 +353,11 @@ func (s *Spec) Keep(u Usage, now int64) int64 {
 	if s.Algorithm.Holds() {
 		until += remembered
 	}
-	if s.Algorithm.Dated() && u.Used > 0 {
+	switch {
+	case s.Algorithm.Dated() && u.Used > 0:
 		until = now + u.Third
+	case s.Prepaid:
+		until = keepBalance(s, u, now)
 	}
 	return until
 }
@@ -385,6 +393,9 @@ func (s *Spec) Spacing(cost int) int64 {
 // GivesWay reports whether a state may be forgotten at an instant, given its usage as observed for one event: its key has room. A
 // holder that is forgotten would let another one in, and a token could come twice.
 func (s *Spec) GivesWay(u Usage, now int64) bool {
+	if s.Prepaid {
+		return false
+	}
 	if s.Algorithm.Holds() {
 		return s.Unused(u) && u.Fourth < now
 	}

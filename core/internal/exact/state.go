@@ -6,13 +6,13 @@ type State struct {
 	// spec is the one that wrote the state. A named limit's numbers may have changed
 	// since.
 	spec *Spec
-	// at is the instant at which a meter had its level, or at which a window or a ban began, or the latest
-	// token of a concurrent limit.
+	// at is the instant at which a meter had its level, at which a window or a ban began, or at which a balance was reset, or the
+	// latest token of a concurrent limit.
 	at int64
-	// level is a meter's level in units, the events of the window that began at at, or how many bans have
+	// level is a meter's level in units, the units left of a balance, the events of the window that began at at, or how many bans have
 	// begun.
 	level int64
-	// previous is the events of the window before that, when the window ends that began at at, if a calendar
+	// previous is the units spent of a balance, or the events of the window before that, when the window ends that began at at, if a calendar
 	// has cut it, or the instant at which a ban ends.
 	previous int64
 	// list is the part that grows with use. Algorithms that have none have no room for it.
@@ -29,6 +29,8 @@ type list struct {
 	reason string
 	// notes are those of the open reservations of a meter, or nil.
 	notes *notes
+	// topUps are the latest ones of a balance, oldest first.
+	topUps []topUp
 	// pool is the memory of a cap for its tenants, or nil.
 	pool *pool
 	// held is the product of the pool as of the last charge of a tenant.
@@ -43,7 +45,7 @@ func (st *State) Spec() *Spec { return st.spec }
 
 // Blank reports whether a state that was written is as good as none.
 func (st *State) Blank() bool {
-	return st.level == 0 && st.previous == 0 && len(st.instants()) == 0 && !st.spec.Algorithm.Holds()
+	return st.level == 0 && st.previous == 0 && len(st.instants()) == 0 && !st.spec.Algorithm.Holds() && !st.spec.Prepaid
 }
 
 // numbersOf returns the spec with the numbers of a state: those of a named limit may have changed since the charge under
@@ -59,7 +61,7 @@ func (st *State) numbersOf(asked *Spec) *Spec {
 // mean nothing any more. A list has none but its own.
 func (st *State) recovered(asked *Spec, now int64) bool {
 	s := st.numbersOf(asked)
-	if s.Algorithm.Lists() {
+	if s.Algorithm.Lists() || s.Prepaid {
 		return false
 	}
 	u, _ := s.Observe(st, now, 0)
@@ -108,9 +110,12 @@ func (st *State) holders() []holder {
 	return st.list.holders
 }
 
-// Vacate gives back all places of a state of a concurrent limit, and reports whether it is one, and whether any was taken. Such a
-// state stays, since its latest token is still known.
-func (st *State) Vacate(s *Spec) (ofPlaces, taken bool) {
+// Vacate gives back all places of a state of a concurrent limit, or takes all units of a balance away. It reports whether the state is one
+// of these, and whether it has changed. Such a state stays, since its latest token, or its top-ups, are still known.
+func (st *State) Vacate(s *Spec, now int64) (stays, changed bool) {
+	if s.Prepaid {
+		return true, st.empty(now)
+	}
 	if !s.Algorithm.Holds() {
 		return false, false
 	}
@@ -138,5 +143,10 @@ type Key struct {
 // file explains them. (Go passes a structure of four in registers, and an array in memory.)
 type Usage struct{ Used, Second, Third, Fourth int64 }
 
-// Unused reports whether nothing is used. Second is a wait if a calendar cuts the limit's windows.
-func (s *Spec) Unused(u Usage) bool { return u.Used == 0 && (u.Second == 0 || s.Algorithm.Dated()) }
+// Unused reports whether nothing is used, or there is nothing to keep of a balance. Second is a wait if a calendar cuts the limit's windows.
+func (s *Spec) Unused(u Usage) bool {
+	if s.Prepaid {
+		return u.Used == s.Full
+	}
+	return u.Used == 0 && (u.Second == 0 || s.Algorithm.Dated())
+}

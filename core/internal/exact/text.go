@@ -11,7 +11,7 @@ import (
 )
 
 // String returns the limit in its canonical form, which [Parse] reads back: "login: leaky 10, 5/2s",
-// "fixed-window 5, 15m", "gcra 10, 1/s, exact", or "unlimited".
+// "fixed-window 5, 15m", "balance", "gcra 10, 1/s, exact", or "unlimited".
 func (s *Spec) String() string {
 	if s == Unlimited {
 		return unlimitedName
@@ -27,6 +27,9 @@ func (p *Params) String() string {
 		b = append(b, ": "...)
 	}
 	b = append(b, p.Algorithm.String()...)
+	if p.Algorithm.Prepaid() { // it has no numbers
+		return string(b)
+	}
 	b = append(b, ' ')
 	b = strconv.AppendInt(b, int64(p.Capacity), 10)
 	b = append(b, ", "...)
@@ -73,6 +76,9 @@ func (s *Spec) stateName() string {
 // Token.
 func (p *Params) derivedName() string {
 	b := append([]byte(nil), p.Algorithm.String()...)
+	if p.Algorithm.Prepaid() {
+		return string(b)
+	}
 	if p.Algorithm.Shares() {
 		b = append(append(b, ':'), p.fairTerms().Of.String()...)
 	}
@@ -145,8 +151,13 @@ func Parse(text string) (Params, error) {
 	} else {
 		name = ""
 	}
-	if rest == unlimitedName {
+	switch strings.TrimSpace(rest) {
+	case unlimitedName:
 		return Unlimited.Params, nil
+	case Balance.String():
+		p := BalanceParams()
+		p.Name = name
+		return p, nil
 	}
 	numbers, pace, found := strings.Cut(rest, ",")
 	fields := strings.Fields(numbers)
@@ -154,6 +165,9 @@ func Parse(text string) (Params, error) {
 		return Params{}, fmt.Errorf("want an algorithm, a capacity, a comma and a rate or a window, as in %q or %q", "leaky 10, 1/s", "fixed-window 100, 1m")
 	}
 	algorithm, ok := AlgorithmNamed(fields[0])
+	if algorithm.Prepaid() {
+		return Params{}, fmt.Errorf("%s has no numbers: it has the units that it was topped up by", algorithm)
+	}
 	if !ok {
 		return Params{}, fmt.Errorf("no algorithm is called %q: want one of %s", fields[0], algorithmNames())
 	}
@@ -190,6 +204,8 @@ func Parse(text string) (Params, error) {
 func (a Algorithm) Trial() string {
 	pace := "1m"
 	switch {
+	case a.Prepaid():
+		return a.String()
 	case a.Dated():
 		pace = "every 1h"
 	case a.Bans():
@@ -260,6 +276,9 @@ func parseDuration(text string) (time.Duration, error) {
 // ParseDerivedName reads the name that an unnamed limit has, such as "leaky:10:1/s": see [Spec.Label]. It reports
 // whether the name is one, of a limit that makes sense.
 func ParseDerivedName(name string) (Params, bool) {
+	if name == Balance.String() {
+		return BalanceParams(), true
+	}
 	parts := strings.SplitN(name, ":", 3)
 	if len(parts) < 3 {
 		return Params{}, false

@@ -274,7 +274,11 @@ func (m *Store) Reset(ctx context.Context, key string, specs []*exact.Spec) erro
 			}
 			continue
 		}
-		if ofPlaces, _ := e.state.Vacate(spec); ofPlaces {
+		if stays, changed := e.state.Vacate(spec, now); stays {
+			if changed {
+				u, _ := spec.Observe(&e.state, now, 0)
+				s.schedule(e, spec.Keep(u, now))
+			}
 			continue
 		}
 		s.pasts.Reset(k, now, spec, e.state.Spec())

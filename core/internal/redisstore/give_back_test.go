@@ -73,7 +73,7 @@ func TestCallersWhoLeaveAreGivenBackInOneSettlement(t *testing.T) {
 	at.Store(time.Date(2026, 1, 1, 0, 5, 0, 0, time.UTC).UnixMicro())
 	clock := func(c *Config) { c.Clock = func() int64 { return at.Add(1) } }
 	for a := range exact.All() {
-		if a.Bans() || a.Shares() { // its cost always fits, and what has begun a ban is not given back; a share needs its cap
+		if a.Bans() || a.Shares() || a.Prepaid() { // its cost always fits, and what has begun a ban is not given back; a share needs its cap, and a balance a top-up
 			continue
 		}
 		limit := spec(a, 1000, 1000, 10*time.Minute)

@@ -73,6 +73,9 @@ func FuzzUsage(f *testing.F) {
 				p.Algorithm = exact.Leaky
 				p = exact.FairParams(p, "acme", 2)
 			}
+			if algorithm.Prepaid() {
+				p = exact.BalanceParams()
+			}
 			spec := exact.NewSpec(p, nil)
 			words := make([]string, 0, 4)
 			for _, n := range []int64{a, b, c, d}[:algorithm.Observed()] {

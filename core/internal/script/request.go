@@ -392,8 +392,11 @@ func (r *Request) appendCorrection(c *call.Correction, clock func() int64) {
 	default:
 		r.Arguments = append(r.Arguments, unitsOf(c), usedThen(c), c.At.At, how(c))
 	}
-	if c.Length > 0 {
+	switch {
+	case c.Length > 0:
 		r.Arguments[len(r.Arguments)-4], r.Arguments[len(r.Arguments)-3] = c.Length, c.Reason
+	case c.TopUp != "":
+		r.Arguments[len(r.Arguments)-3] = c.TopUp
 	}
 }
 
@@ -463,6 +466,8 @@ func how(c *call.Correction) (word any) {
 		word = "oldest"
 	case c.Length > 0:
 		word = "ban"
+	case c.TopUp != "":
+		word = "topup"
 	case c.OfTurn():
 		word = "last"
 	default:

@@ -14,10 +14,11 @@
 --         "oldest"  gives back as many places as there are units, the oldest first, of any holder.
 --         "ban"     begins a ban by hand. It lasts one microsecond for each unit. The reason stands in
 --                   place of the used units.
+--         "topup"   adds units to a balance, unless a top-up with the name in place of the used units has been carried out.
 --       A "?" behind the word asks for the used units afterwards.
 --
 -- Returns for each check a 0 if it was settled, a 1 if Redis refused, a 2 if the places to be renewed
--- were lost, a 3 if strikes have begun a ban, or a 4 if it has to be sent again for the instant behind
+-- were lost or a top-up had been carried out, a 3 if strikes have begun a ban, or a 4 if it has to be sent again for the instant behind
 -- it, since the window of that instant was not sent; then, in a line of its own, why Redis refused the
 -- first of these. Behind a 0, a 2 or a 3 follow the numbers that were asked for, each after a comma: the
 -- numbers of decide.lua, after all checks have been settled.

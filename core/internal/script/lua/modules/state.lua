@@ -29,6 +29,9 @@ end
 -- the fields of a meter's notes, or nil.
 local function write(key, limit, found, units, fields)
   local lives, text = limit.algorithm.store(key, limit, found, units, fields)
+  if not lives then -- it is kept until it is changed
+    return
+  end
   local expires = found.expires
   lives = lives - lives % 1000000
   local renews = found.repair or lives > expires - expires % 1000000
