@@ -155,7 +155,8 @@ func useEverything(ctx context.Context, client redis.UniversalClient) error {
 		_, err = clocked.Refund(ctx, name, limit(9), 1)
 		failures = append(failures, err)
 	}
-	failures = append(failures, usePlaces(ctx, store, func(d time.Duration) { now = now.Add(d) }))
+	_, _, err := clocked.TopUp(ctx, "balance", core.Balance(), 3, "payment")
+	failures = append(failures, err, usePlaces(ctx, store, func(d time.Duration) { now = now.Add(d) }))
 	return errors.Join(failures...)
 }
 

@@ -30,9 +30,6 @@ import (
 // own, which is empty.
 func Balance() Quota { return Quota{limitWith(exact.BalanceParams())} }
 
-// longestTopUp bounds the name of a top-up.
-const longestTopUp = 128
-
 // TopUp adds n units to a balance of a key, once for each id: the name of the payment, or of another event that may be told twice. It
 // returns the numbers afterwards, and whether the id is known (repeated), so that nothing has changed. After an error it may have been
 // carried out; to repeat it with the same id is safe.
@@ -65,13 +62,8 @@ func validateTopUp(balance Quota, n int, id string) error {
 	if n < 1 || n > exact.MostPrepaid {
 		return invalid("core: a top-up of %d units is not from 1 to %d", n, exact.MostPrepaid)
 	}
-	if id == "" || len(id) > longestTopUp {
-		return invalid("core: the id of a top-up has %d bytes, want 1 to %d", len(id), longestTopUp)
-	}
-	for i := range len(id) {
-		if id[i] <= ' ' || id[i] > '~' {
-			return invalid("core: the id of a top-up has %q at byte %d: use printable ASCII without spaces", id[i], i)
-		}
+	if err := exact.TopUpProblem(id); err != nil {
+		return invalid("core: %w", err)
 	}
 	return nil
 }

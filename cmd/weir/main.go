@@ -89,6 +89,7 @@ func command(stdin io.Reader, stdout, stderr io.Writer) *cli.Command {
 	commands := []*cli.Command{
 		recommendCommand(stdin, stdout, stderr), doctorCommand(stdout), topCommand(stdin, stdout), peekCommand(stdin, stdout), resetCommand(stdout),
 		banCommand(stdout), liftCommand(stdout), bansCommand(stdout),
+		topUpCommand(stdout), balancesCommand(stdout), restoreCommand(stdin, stdout),
 		checkCommand(stdin, stdout), signCommand(stdin, stdout), explainCommand(stdin, stdout), planCommand(stdin, stdout, stderr),
 		simulateCommand(stdin, stdout, stderr), serveCommand(stderr), versionCommand(stdout),
 	}

@@ -4,6 +4,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -329,4 +332,40 @@ func TestVerdict(t *testing.T) {
 			t.Errorf("%+v: %q, want %q", c.decision, got, c.want)
 		}
 	}
+}
+
+func TestBalances(t *testing.T) {
+	l := server(t)
+	credits := core.Balance().Named("credits")
+	says(t, 0, []string{"no key has a balance"}, "balances", "-balance", "credits")
+	says(t, 0, []string{"user:1 is topped up: 500 left"}, "topup", "-balance", "credits", "-units", "500", "-id", "payment-7", "user:1")
+	says(t, 0, []string{"user:1 was topped up by that id before: 500 left"}, "topup", "-balance", "credits: balance", "-units", "500", "-id", "payment-7", "user:1")
+	says(t, 0, []string{"user:1 is topped up: 3 left"}, "topup", "-units", "3", "-id", "payment-7", "user:1")
+	allow(t, l, core.Check{Key: "user:1", Limit: credits, Cost: 20})
+	says(t, 0, []string{"user:1 480 20", "500 by payment-7"}, "balances", "-balance", "credits")
+	says(t, 0, []string{"no key has a balance"}, "balances", "-balance", "credits", "team:")
+	says(t, 0, []string{"user:1 credits: balance 480 left passes"}, "peek", "user:1")
+	for _, args := range [][]string{
+		{"topup", "-units", "5", "user:1"}, {"topup", "-id", "a", "user:1"}, {"topup", "-units", "5", "-id", "a"}, {"topup", "-units", "-5", "-id", "a", "user:1"},
+		{"topup", "-balance", "a b", "-units", "5", "-id", "a", "user:1"}, {"restore"}, {"balances", "a", "b"},
+	} {
+		says(t, exitUsage, nil, args...)
+	}
+	says(t, exitFailed, []string{"the id of a top-up has"}, "topup", "-units", "5", "-id", "a b", "user:1")
+
+	exported := read[[]Balance](t, "balances", "-balance", "credits")
+	file := filepath.Join(t.TempDir(), "balances.json")
+	if err := os.WriteFile(file, []byte(says(t, 0, nil, "balances", "-json", "-balance", "credits")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	says(t, 0, []string{"user:1 has a balance, which stays as it is"}, "restore", "-balance", "credits", file)
+	server(t) // another one
+	says(t, 0, []string{"user:1 has its balance again: 480 left"}, "restore", "-balance", "credits", file)
+	if again := read[[]Balance](t, "balances", "-balance", "credits"); !reflect.DeepEqual(again, exported) || len(again) != 1 {
+		t.Errorf("restored %+v, want %+v", again, exported)
+	}
+	says(t, 0, []string{"was topped up by that id before: 480 left"}, "topup", "-balance", "credits", "-units", "500", "-id", "payment-7", "user:1")
+	says(t, 0, []string{"user:1 is as good as new under credits"}, "reset", "-limit", "credits", "user:1")
+	says(t, 0, []string{"user:1 0 0"}, "balances", "-balance", "credits")
+	says(t, exitFailed, []string{"is not what weir balances -json writes"}, "restore", "/dev/null")
 }

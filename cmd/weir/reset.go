@@ -116,7 +116,7 @@ func limitsOf(ctx context.Context, limiter *core.Limiter, key string) ([]core.Li
 var examples = map[string]string{
 	"leaky": "leaky 1, 1/s", "shaping": "shaping 1, 1/s", "token-bucket": "token-bucket 1, 1/s", "gcra": "gcra 1, 1/s",
 	"fixed-window": "fixed-window 1, 1s", "sliding-window": "sliding-window 1, 1s", "sliding-log": "sliding-log 1, 1s",
-	"calendar": "calendar 1, day UTC", "concurrent": "concurrent 1, 1s", "ban": "ban 1, 1s, first 1s, factor 1, longest 1s, forget 0s",
+	"calendar": "calendar 1, day UTC", "balance": "balance", "concurrent": "concurrent 1, 1s", "ban": "ban 1, 1s, first 1s, factor 1, longest 1s, forget 0s",
 }
 
 // limitOf returns a limit that shares the entry's state.

@@ -33,7 +33,7 @@ func Describe(ctx context.Context, limiter *core.Limiter, key string, limits ...
 }
 
 // DescribeDecision returns a decision in words: "7 of 10, next drip in 320 ms", if 7 of 10 are used. For a [core.Ban]
-// that is in force it is "banned for 9m30s", and otherwise the number of strikes.
+// that is in force it is "banned for 9m30s", and otherwise the number of strikes. For a [core.Balance] it is "480 left".
 func DescribeDecision(d core.Decision) string {
 	if d.Limit == nil {
 		return "0 of 0"
@@ -42,6 +42,9 @@ func DescribeDecision(d core.Decision) string {
 		return "banned for " + DescribeTime(d.NextAfter)
 	}
 	algorithm, _ := exact.AlgorithmNamed(d.Limit.Algorithm())
+	if algorithm.Prepaid() {
+		return fmt.Sprintf("%d left", d.Remaining)
+	}
 	text := fmt.Sprintf("%d of %d", d.Limit.Capacity()-d.Remaining, d.Limit.Capacity())
 	if d.NextAfter > 0 {
 		text += ", " + algorithm.Next() + " in " + DescribeTime(d.NextAfter)

@@ -27,14 +27,16 @@ func TestParseLimitOfAnEntry(t *testing.T) {
 	if _, err := l.Charge(t.Context(), "user:1", core.Leaky(10, core.PerSecond(1)).Named("gcra:10:1/s"), 1); err != nil {
 		t.Fatal(err)
 	}
+	topUp(t, l, "user:1", credits, 3, "payment")
+	limits = append(limits, credits)
 	found := make(map[core.Limit]bool)
 	entries, _ := listAll(t, l, "")
 	for entry := range entries {
-		if entry.Named != (entry.Limit == "gcra:10:1/s") {
+		if entry.Named != (entry.Limit == "gcra:10:1/s" || entry.Limit == "credits") {
 			t.Errorf("%+v", entry)
 		}
 		limit, ok := entry.ParseLimit()
-		if ok != !entry.Named {
+		if ok == (entry.Limit == "gcra:10:1/s") { // of which the numbers are not known
 			t.Errorf("%+v: %v, %v", entry, limit, ok)
 		}
 		found[limit] = ok

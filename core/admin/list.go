@@ -38,6 +38,10 @@ type Entry struct {
 // ParseLimit returns the limit of the entry, and whether it is known: the numbers of a limit without a given name
 // are in its keys.
 func (e Entry) ParseLimit() (core.Limit, bool) {
+	if algorithm, _ := exact.AlgorithmNamed(e.Algorithm); e.Named && algorithm.Prepaid() { // it has no numbers
+		limit := core.Balance().Named(e.Limit)
+		return limit, limit.Validate() == nil
+	}
 	p, ok := exact.ParseDerivedName(e.Limit)
 	if !ok || e.Named {
 		return nil, false

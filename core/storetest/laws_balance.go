@@ -18,9 +18,9 @@ import (
 // prepaying is the laws of balances.
 var prepaying = []law{
 	{"a balance is the exact model of one", []string{"any"}, balanceIsExact},
-	{"a balance admits what it was topped up by, at any interleaving", []string{"any"}, balanceIsSpentOnce},
+	{"a balance admits as much as it was topped up by, at any interleaving", []string{"any"}, balanceIsSpentOnce},
 	{"a balance and other limits of a call are charged together", []string{"any"}, balanceWithOthers},
-	{"a balance is what a client pays with when its plan is used up", []string{"any"}, planThenCredits},
+	{"a balance pays when the plan of a client is used up", []string{"any"}, planThenCredits},
 	{"a balance knows its latest 128 top-ups", []string{"any"}, knownTopUps},
 	{"a balance is kept for years, and an empty one for 30 days", []string{"any"}, keptBalance},
 	{"a reset takes all units, and charges of before get nothing back", []string{"any"}, resetBalance},

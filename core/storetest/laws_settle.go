@@ -363,7 +363,7 @@ func (s *stand) overlap(t *testing.T, random *rand.Rand, most, steps, rate int, 
 	var all []served
 	var reserved []open
 	charged, excess := 0, 0
-	each := max(1, steps/300) // it compares after each so many steps
+	each := max(1, steps/300) // it compares 300 times
 	for step := range steps {
 		s.wait(time.Duration(1+random.IntN(3)) * time.Millisecond)
 		if random.IntN(50) == 0 {

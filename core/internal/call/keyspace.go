@@ -36,6 +36,18 @@ func AppendTag(b []byte, prefix, key string) []byte {
 	return append(b, closing...)
 }
 
+// AppendHashedTag appends the tag of a key that is known by its hash only, as [NamedState.Key] has it.
+func AppendHashedTag(b []byte, prefix, hash string) []byte {
+	return append(append(append(append(b, prefix...), opening...), hash...), closing...)
+}
+
+// IsHash reports whether a text can be the hash of a key.
+func IsHash(text string) bool {
+	hash, marked := strings.CutPrefix(text, hashMark)
+	sum, err := base64.RawURLEncoding.DecodeString(hash)
+	return marked && err == nil && len(sum) == sha256.Size
+}
+
 // These surround a subject.
 const opening, closing = ":{", "}:"
 

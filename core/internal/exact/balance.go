@@ -1,6 +1,7 @@
 package exact
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"time"
@@ -26,8 +27,10 @@ const (
 	MostPrepaid = 999_999_999_999_999
 	// MostTopUps is how many top-ups a balance remembers.
 	MostTopUps = 128
-	// rememberedEmpty is how long a balance without units is remembered, and its top-ups with it.
-	rememberedEmpty = int64(30 * day / time.Microsecond)
+	// longestTopUp bounds the name of a top-up.
+	longestTopUp = 128
+	// RememberedEmpty is how many microseconds a balance without units is remembered, and its top-ups with it.
+	RememberedEmpty = int64(30 * day / time.Microsecond)
 )
 
 // BalanceParams returns the Params of a balance without a name.
@@ -82,6 +85,19 @@ func (st *State) topUp(s *Spec, now int64, c *Correction) bool {
 	return true
 }
 
+// TopUpProblem returns the reason why a top-up cannot have a name, or nil.
+func TopUpProblem(id string) error {
+	if id == "" || len(id) > longestTopUp {
+		return fmt.Errorf("the id of a top-up has %d bytes, want 1 to %d", len(id), longestTopUp)
+	}
+	for i := range len(id) {
+		if id[i] <= ' ' || id[i] > '~' {
+			return fmt.Errorf("the id of a top-up has %q at byte %d: use printable ASCII without spaces", id[i], i)
+		}
+	}
+	return nil
+}
+
 func (balance) fits(s *Spec, u Usage, cost int) bool { return int64(cost) <= s.Full-u.Used }
 
 func (balance) wait(*Spec, Usage, int) int64 { return 0 } // see Traits.Prepaid
@@ -104,7 +120,7 @@ func keepBalance(s *Spec, u Usage, now int64) int64 {
 	if u.Used < s.Full {
 		return most
 	}
-	return now + rememberedEmpty
+	return now + RememberedEmpty
 }
 
 // ToppedUp is a top-up of a balance, for consoles. The instant is in microseconds since 1970.
@@ -113,6 +129,9 @@ type ToppedUp struct {
 	Units int64
 	At    int64
 }
+
+// Prepaid returns how many units are left of a balance, and how many were spent.
+func (st *State) Prepaid() (left, spent int64) { return st.level, st.previous }
 
 // ToppedUp returns the latest top-ups of a balance, the oldest first.
 func (st *State) ToppedUp() []ToppedUp {

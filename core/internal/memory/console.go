@@ -70,3 +70,18 @@ func (m *Store) Held(ctx context.Context, key string, spec *exact.Spec) ([]exact
 	}
 	return nil, nil
 }
+
+// Prepaid returns a balance: the units left and spent, and its latest top-ups.
+func (m *Store) Prepaid(ctx context.Context, key string, spec *exact.Spec) (left, spent int64, topUps []exact.ToppedUp, err error) {
+	if err := m.ready(ctx); err != nil {
+		return 0, 0, nil, err
+	}
+	s := &m.shards[m.shardOf(key, spec)]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e := s.entries[call.StateKey(key, spec)]; e != nil {
+		left, spent = e.state.Prepaid()
+		topUps = e.state.ToppedUp()
+	}
+	return left, spent, topUps, nil
+}

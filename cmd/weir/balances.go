@@ -1,0 +1,225 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v3"
+
+	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/core/admin"
+)
+
+const topUpHelp = `Adds prepaid units to the balance of a key, once for each -id: the name of a payment, or of another event. To say it again with the
+same -id is safe, as long as it is among the latest 128 of the key. -balance is the name of the balance, unless it has none.
+
+` + storeHelp + "\n\n" + storeExitCodes
+
+const balancesHelp = `Lists the balances of the keys that start with a prefix, or all. -balance is the name of the balances, unless they have none. It reads the
+names of all keys in the database.
+
+With -json, it writes a list for weir restore: keep it as a copy of the units that clients have paid for.
+
+` + storeHelp + "\n\n" + storeExitCodes
+
+const restoreHelp = `Writes balances that weir balances -json has listed into a Redis that has lost them, with the names of their top-ups. A balance that
+is there is left as it is, so that to run it twice is safe. Run it before the first top-up: of a key that was topped up meanwhile, nothing is restored. It
+reads the file, or standard input if that is "-".
+
+` + storeHelp + "\n\n" + storeExitCodes
+
+// Balance is the balance of a key.
+type Balance struct {
+	Key    string  `json:"key"`
+	Hashed bool    `json:"hashed,omitempty"` // the key is known by its hash alone
+	Left   int     `json:"left"`
+	Spent  int     `json:"spent"`
+	TopUps []TopUp `json:"topups"` // the latest 128, the oldest first
+}
+
+// TopUp is a top-up of a balance.
+type TopUp struct {
+	ID    string    `json:"id"`
+	Units int       `json:"units"`
+	At    time.Time `json:"at"`
+}
+
+func balanceFlag() cli.Flag {
+	return &cli.StringFlag{Name: "balance", Usage: "the `NAME` of the balance, such as credits"}
+}
+
+// parseBalance reads the balance that -balance names.
+func parseBalance(c *cli.Command) (core.Quota, error) {
+	balance := core.Balance()
+	if name := strings.TrimSpace(c.String("balance")); name != "" && name != balance.String() {
+		balance = balance.Named(strings.TrimSpace(strings.TrimSuffix(name, ": "+balance.String())))
+	}
+	if err := balance.Validate(); err != nil {
+		return core.Quota{}, usage("-balance: %w", err)
+	}
+	return balance, nil
+}
+
+func topUpCommand(stdout io.Writer) *cli.Command {
+	return &cli.Command{
+		Name: "topup", Usage: "adds prepaid units to a balance", UsageText: "weir topup -balance NAME -units N -id ID [options] key", Description: topUpHelp,
+		Flags: storeFlags(balanceFlag(),
+			&cli.IntFlag{Name: "units", Usage: "how `MANY` units"},
+			&cli.StringFlag{Name: "id", Usage: "the `NAME` of the payment: up to 128 printable ASCII characters without spaces"},
+		),
+		Action: func(ctx context.Context, c *cli.Command) error {
+			balance, err := parseBalance(c)
+			if err != nil {
+				return err
+			}
+			if c.Args().Len() != 1 || c.String("id") == "" || c.Int("units") < 1 {
+				return usage("name one key, the -units and an -id: see weir help topup")
+			}
+			return eachKey(c, stdout, func(limiter *core.Limiter, key string) (string, error) {
+				d, repeated, err := limiter.TopUp(ctx, key, balance, c.Int("units"), c.String("id"))
+				switch {
+				case err != nil:
+					return "", err
+				case repeated:
+					return fmt.Sprintf("was topped up by that id before: %d left", d.Remaining), nil
+				}
+				return fmt.Sprintf("is topped up: %d left", d.Remaining), nil
+			})
+		},
+	}
+}
+
+func balancesCommand(stdout io.Writer) *cli.Command {
+	return &cli.Command{
+		Name: "balances", Usage: "lists the balances of keys", UsageText: "weir balances -balance NAME [options] [prefix]", Description: balancesHelp,
+		Flags: storeFlags(balanceFlag()),
+		Action: func(ctx context.Context, c *cli.Command) error {
+			balance, err := parseBalance(c)
+			if err != nil {
+				return err
+			}
+			if c.Args().Len() > 1 {
+				return usage("name one prefix of keys, or none")
+			}
+			return withStore(c, func(limiter *core.Limiter) error {
+				balances, err := allBalances(ctx, limiter, balance, c.Args().First())
+				if err != nil {
+					return err
+				}
+				if c.Bool("json") {
+					return writeJSON(stdout, balances)
+				}
+				return writeBalances(stdout, balances)
+			})
+		},
+	}
+}
+
+// allBalances returns the balances of all keys that start with a prefix, each once.
+func allBalances(ctx context.Context, limiter *core.Limiter, balance core.Quota, prefix string) ([]Balance, error) {
+	balances, seen := []Balance{}, make(map[string]bool)
+	for cursor := ""; ; {
+		page, next, err := admin.Balances(ctx, limiter, balance, prefix, cursor)
+		if err != nil {
+			return nil, err
+		}
+		for _, b := range page {
+			if seen[b.Key] {
+				continue
+			}
+			seen[b.Key] = true
+			row := Balance{Key: b.Key, Hashed: b.Hashed, Left: b.Left, Spent: b.Spent, TopUps: []TopUp{}}
+			for _, one := range b.TopUps {
+				row.TopUps = append(row.TopUps, TopUp(one))
+			}
+			balances = append(balances, row)
+		}
+		if cursor = next; cursor == "" {
+			return balances, nil
+		}
+	}
+}
+
+func writeBalances(w io.Writer, balances []Balance) error {
+	if len(balances) == 0 {
+		_, err := fmt.Fprintln(w, "no key has a balance")
+		return err
+	}
+	rows := make([][]string, len(balances))
+	for i, b := range balances {
+		rows[i] = []string{printable(b.Key), strconv.Itoa(b.Left), strconv.Itoa(b.Spent), "", ""}
+		if len(b.TopUps) > 0 {
+			last := b.TopUps[len(b.TopUps)-1]
+			rows[i][3], rows[i][4] = last.At.Format(time.DateTime), fmt.Sprintf("%d by %s", last.Units, last.ID)
+		}
+	}
+	return writeTable(w, []string{"KEY", "LEFT", "SPENT", "LAST TOP-UP", ""}, rows)
+}
+
+func restoreCommand(stdin io.Reader, stdout io.Writer) *cli.Command {
+	return &cli.Command{
+		Name: "restore", Usage: "writes balances that were listed before", UsageText: "weir restore -balance NAME [options] FILE", Description: restoreHelp,
+		Flags: storeFlags(balanceFlag()),
+		Action: func(ctx context.Context, c *cli.Command) error {
+			balance, err := parseBalance(c)
+			if err != nil {
+				return err
+			}
+			if c.Args().Len() != 1 {
+				return usage("name one file: see weir help restore")
+			}
+			balances, err := readBalances(c.Args().First(), stdin)
+			if err != nil {
+				return err
+			}
+			return withStore(c, func(limiter *core.Limiter) error {
+				done := []Done{}
+				for _, b := range balances {
+					restored := admin.Balance{Key: b.Key, Hashed: b.Hashed, Left: b.Left, Spent: b.Spent}
+					for _, one := range b.TopUps {
+						restored.TopUps = append(restored.TopUps, admin.TopUp(one))
+					}
+					written, err := admin.RestoreBalance(ctx, limiter, balance, restored)
+					if err != nil {
+						return err
+					}
+					what := "has a balance, which stays as it is"
+					if written {
+						what = fmt.Sprintf("has its balance again: %d left", b.Left)
+					}
+					done = append(done, Done{Key: b.Key, Done: what})
+					if !c.Bool("json") {
+						_, _ = fmt.Fprintf(stdout, "%s %s\n", printable(b.Key), what)
+					}
+				}
+				if c.Bool("json") {
+					return writeJSON(stdout, done)
+				}
+				return nil
+			})
+		},
+	}
+}
+
+// readBalances reads the JSON of weir balances.
+func readBalances(name string, stdin io.Reader) (balances []Balance, err error) {
+	var text []byte
+	if name == "-" {
+		text, err = io.ReadAll(stdin)
+	} else {
+		text, err = os.ReadFile(name) //nolint:gosec // the user says which file
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(text, &balances); err != nil {
+		return nil, fmt.Errorf("%s is not what weir balances -json writes: %w", name, err)
+	}
+	return balances, nil
+}
