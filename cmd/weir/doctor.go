@@ -40,7 +40,10 @@ type Finding struct {
 func doctorCommand(stdout io.Writer) *cli.Command {
 	return &cli.Command{
 		Name: "doctor", Usage: "examines whether Redis is well set up", UsageText: "weir doctor [options]", Description: doctorHelp,
-		Flags: storeFlags(&cli.DurationFlag{Name: "budget", Value: defaultBudget, Usage: "the `BUDGET` of your program, if it says core.WithBudget"}),
+		Flags: storeFlags(
+			&cli.DurationFlag{Name: "budget", Value: defaultBudget, Usage: "the `BUDGET` of your program, if it says core.WithBudget"},
+			&cli.BoolFlag{Name: "balances", Usage: "clients have paid for balances: Redis has to keep its data"},
+		),
 		Action: func(ctx context.Context, c *cli.Command) error {
 			if c.Args().Present() {
 				return usage("the doctor takes no arguments: name the store by -redis")
@@ -52,7 +55,11 @@ func doctorCommand(stdout io.Writer) *cli.Command {
 				ctx, cancel := context.WithTimeout(ctx, 10*c.Duration("timeout"))
 				defer cancel()
 				var err error
-				report := doctor.Examine(ctx, limiter)
+				examine := doctor.Examine
+				if c.Bool("balances") {
+					examine = doctor.ExamineBalances
+				}
+				report := examine(ctx, limiter)
 				if c.Bool("json") {
 					findings := make([]Finding, len(report))
 					for i, f := range report {

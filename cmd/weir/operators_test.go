@@ -281,6 +281,7 @@ func TestDoctor(t *testing.T) {
 	server(t)
 	says(t, 0, []string{"ok scripts", "ok server", "the budget is 30s"}, "doctor", "-budget", "30s")
 	says(t, exitProblem, []string{"problem latency", "the budget is 1ns", "core.WithBudget"}, "doctor", "-budget", "1ns")
+	says(t, exitProblem, []string{"problem persistence", "no append-only file"}, "doctor", "-budget", "30s", "-balances")
 	says(t, exitUsage, []string{"-budget"}, "doctor", "-budget", "0s")
 	_, text, _ := weir(t, "", "doctor", "-timeout", "1m") // a busy machine may be late
 	if !strings.Contains(text, "the budget is 100ms") {

@@ -36,7 +36,7 @@ import (
 //	role         a master, and of the kind that the client is for
 //	cluster      whether every slot has a server, and the cluster's own state
 //	memory       whether limits can be evicted, whether there is a bound, and whether writes are refused
-//	persistence  whether a snapshot that failed stops writes
+//	persistence  whether a snapshot that failed stops writes; for balances, whether there is an append-only file
 //	clock        the server's against this machine's
 //	permissions  which commands and keys Redis refuses to the user
 //	scripts      whether each algorithm decides as it should, tried on a key of its own
@@ -55,12 +55,31 @@ import (
 // A store of your own examines itself if it is an [Examiner], and is pinged otherwise.
 //
 // Examine may be called by many goroutines at once. A nil limiter panics.
-func Examine(ctx context.Context, limiter *core.Limiter) Report {
+func Examine(ctx context.Context, limiter *core.Limiter) Report { return examine(ctx, limiter, false) }
+
+// ExamineBalances is [Examine] for a limiter with a [core.Balance], whose units clients have paid for. It is a problem then if a store
+// does not keep its data: if a Redis writes no append-only file, or the store is the memory of this process. INFO does not tell how
+// often Redis syncs that file: see appendfsync.
+//
+// ExamineBalances may be called by many goroutines at once. A nil limiter panics.
+func ExamineBalances(ctx context.Context, limiter *core.Limiter) Report {
+	return examine(ctx, limiter, true)
+}
+
+// examine is Examine, for a limiter that may have balances.
+func examine(ctx context.Context, limiter *core.Limiter, balances bool) Report {
 	switch store := inspect.StoreOf(limiter); {
 	case store.Redis != nil:
-		return examineRedis(ctx, store.Redis)
+		return examineRedis(ctx, store.Redis, balances)
 	case store.Memory != nil:
-		return examineMemory(ctx, limiter, store.Memory)
+		report := examineMemory(ctx, limiter, store.Memory)
+		if balances {
+			report = append(report, Finding{
+				Name: "persistence", Severity: Problem, Found: "balances are in this process's memory",
+				Meaning: "They are lost when the process ends, though clients have paid for them.", Advice: "Use Redis: core.Open(\"redis://…\").",
+			})
+		}
+		return report
 	default:
 		return examineOther(ctx, limiter, store.Own)
 	}

@@ -24,7 +24,7 @@ import (
 // is longer than a usual budget, so that a slow server is found to be slow.
 const patience = 5 * time.Second
 
-func examineRedis(ctx context.Context, store *redisstore.Store) Report {
+func examineRedis(ctx context.Context, store *redisstore.Store, balances bool) Report {
 	if closed := store.Closed(); closed != nil {
 		return Report{{Name: "store", Severity: Problem, Found: closed.Error(), Meaning: undecided}}
 	}
@@ -34,7 +34,7 @@ func examineRedis(ctx context.Context, store *redisstore.Store) Report {
 		servers []Report
 	)
 	examine := func(ctx context.Context, client *redis.Client) error {
-		found := examineServer(ctx, store, client, addressOf(client))
+		found := examineServer(ctx, store, client, addressOf(client), balances)
 		mu.Lock()
 		defer mu.Unlock()
 		servers = append(servers, found)
@@ -51,7 +51,7 @@ func examineRedis(ctx context.Context, store *redisstore.Store) Report {
 	case t.Single != nil:
 		_ = examine(ctx, t.Single)
 	default:
-		servers = append(servers, examineServer(ctx, store, t.Client, "the server"))
+		servers = append(servers, examineServer(ctx, store, t.Client, "the server", balances))
 	}
 	slices.SortFunc(servers, func(a, b Report) int { return cmp.Compare(a[0].Server, b[0].Server) })
 	return append(own, slices.Concat(servers...)...)
@@ -96,6 +96,8 @@ type examination struct {
 	limiter *core.Limiter // asks this server alone, and patiently
 	subject string        // an unused key, on this server
 
+	balances bool // are kept there, too
+
 	about  map[string]string // the answer to HELLO
 	info   map[string]string // the answer to INFO
 	noInfo error             // why it says nothing
@@ -106,8 +108,8 @@ type examination struct {
 }
 
 // examineServer finds out about one server.
-func examineServer(ctx context.Context, store *redisstore.Store, client redis.UniversalClient, server string) Report {
-	e := &examination{store: store, client: client, server: server}
+func examineServer(ctx context.Context, store *redisstore.Store, client redis.UniversalClient, server string, balances bool) Report {
+	e := &examination{store: store, client: client, server: server, balances: balances}
 	e.limiter = core.New(core.NewRedis(client, core.WithPrefix(store.Prefix), core.WithBudget(patience), core.WithBreaker(0, 0),
 		core.WithLogger(slog.New(slog.DiscardHandler))))
 	defer func() { _ = e.limiter.Close() }() // the client is not its own

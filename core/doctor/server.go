@@ -186,6 +186,12 @@ func (e *examination) lookAtMemory() {
 			Meaning: "Whether limits can be evicted, and whether a failed snapshot stops writes, remains unknown.",
 			Advice:  "Let an administrator look that maxmemory-policy is noeviction, or allow +info.",
 		})
+		if e.balances {
+			e.add(Finding{
+				Name: "persistence", Severity: Notice, Found: "not seen: " + refusal("INFO", e.noInfo),
+				Meaning: "Whether balances outlive a restart remains unknown.", Advice: "Let an administrator look that appendonly is yes, or allow +info.",
+			})
+		}
 		return
 	}
 	used, _ := strconv.ParseInt(e.info["used_memory"], 10, 64)
@@ -245,7 +251,25 @@ func (e *examination) lookAtPersistence() {
 		f.Meaning = "By default Redis takes no writes then (MISCONF), and every call is an error."
 		f.Advice = "Repair its disk, or set stop-writes-on-bgsave-error no: limits need no snapshots."
 	}
+	if e.balances {
+		e.lookAtFile(&f)
+	}
 	e.add(f)
+}
+
+// lookAtFile finds out whether a server with balances writes an append-only file.
+func (e *examination) lookAtFile(f *Finding) {
+	switch {
+	case e.info["aof_enabled"] != "1":
+		f.Severity, f.Found = Problem, "no append-only file"
+		f.Meaning = "A restart loses the top-ups since the last snapshot, though clients have paid for them, and gives back the units spent since."
+		f.Advice = "CONFIG SET appendonly yes, and write it into the configuration. With appendfsync everysec a crash loses a second, with always none."
+	case f.Severity == OK:
+		f.Found = "an append-only file: with appendfsync everysec a crash loses a second, with always none"
+	default: // it could not be written
+		f.Severity = Problem
+		f.Advice = "Repair its disk: top-ups are lost without it."
+	}
 }
 
 // largestSkew is how far apart clocks may be before it is worth a word.

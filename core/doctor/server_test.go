@@ -218,3 +218,22 @@ func TestExamineForeignPrefix(t *testing.T) {
 	wantFinding(t, d, "permissions", doctor.Problem, "ACL SETUSER <the user> ~shop:*")
 	wantFinding(t, d, "scripts", doctor.Problem, "NOPERM")
 }
+
+// Balances have been paid for: a server has to write an append-only file, and memory is no place for them.
+func TestExamineBalances(t *testing.T) {
+	server := redistest.Start(t)
+	client := server.Client(t)
+	look := func(url string, severity doctor.Severity, text string) {
+		t.Helper()
+		wantFinding(t, doctor.ExamineBalances(t.Context(), opened(t, url)), "persistence", severity, text)
+	}
+	look(server.URL(), doctor.Problem, "no append-only file")
+	wantFinding(t, doctor.Examine(t.Context(), opened(t, server.URL())), "persistence", doctor.OK, "limits need none")
+	redistest.SetUser(t, client, "limiter", redistest.AloneUser)
+	look("redis://limiter:secret@"+server.Addr(), doctor.Notice, "Let an administrator look that appendonly is yes")
+	if err := client.ConfigSet(t.Context(), "appendonly", "yes").Err(); err != nil {
+		t.Fatal(err)
+	}
+	look(server.URL(), doctor.OK, "an append-only file")
+	look("memory:", doctor.Problem, "this process's memory")
+}
