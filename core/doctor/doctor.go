@@ -57,7 +57,7 @@ import (
 // Examine may be called by many goroutines at once. A nil limiter panics.
 func Examine(ctx context.Context, limiter *core.Limiter) Report { return examine(ctx, limiter, false) }
 
-// ExamineBalances is [Examine] for a limiter with a [core.Balance], whose units clients have paid for. It is a problem then if a store
+// ExamineBalances is [Examine] for a limiter with a [core.Balance]: clients have paid for its units. It is a problem then if a store
 // does not keep its data: if a Redis writes no append-only file, or the store is the memory of this process. INFO does not tell how
 // often Redis syncs that file: see appendfsync.
 //
