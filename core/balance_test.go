@@ -144,3 +144,18 @@ func TestBalancesInMemoryGiveNoRoom(t *testing.T) {
 		t.Errorf("%+v, %v", d, err)
 	}
 }
+
+// A unit of a balance is spent by the call that is charged, and by none ahead of time.
+func TestBalancesAreNotLeased(t *testing.T) {
+	store := core.NewMemory()
+	l := core.New(core.Lease(store, core.Tolerance{Over: 1}))
+	if _, _, err := l.TopUp(t.Context(), "user:1", core.Balance(), 1_000_000, "payment"); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 2000 { // a hot key
+		d, err := l.Allow(t.Context(), "user:1", core.Balance())
+		if err != nil || !d.Allowed || d.Leased || d.Remaining != 1_000_000-1-i {
+			t.Fatalf("call %d: %+v, %v", i, d, err)
+		}
+	}
+}

@@ -44,7 +44,7 @@ type leaseStore struct {
 //   - [SlidingLog] admits at most n + Over·n in any window's length.
 //   - [SlidingWindow] admits at most n + Over·n by its own estimate, and so in each of its aligned windows. The estimate itself
 //     lets nearly 2n pass in other windows of the same length: see there. The two together admit fewer than 2·(n + Over·n) in any of them.
-//   - [Shaping] and [Concurrent] limits, bans, and limits of [Quota.Exact] are never leased.
+//   - [Shaping] and [Concurrent] limits, bans, balances, and limits of [Quota.Exact] are never leased.
 //
 // A limit stays exact if its leases would last less than two milliseconds, or if fewer than two units flow through it
 // meanwhile. So does a key of which this process asks for fewer than eight units in the time of a lease. A process asks

@@ -36,6 +36,8 @@ import (
 //	RateLimit-Policy: "exports";q=20;qu="concurrent-requests"
 //	RateLimit: "exports";r=3
 //
+// Nor has that of a [core.Balance]: its q is the most that a balance can hold, and r the units that are left.
+//
 // No t is longer than the Retry-After of the response, as the draft asks. When a request
 // is denied, a policy that would have let it pass has no t if that would be longer, nor if no
 // wait can help: then there is no Retry-After, and a t would tell the client to come back.
@@ -117,17 +119,21 @@ func (w draft11) appendQuota(b []byte, p *Outcome) []byte {
 }
 
 // kind is the part of a limit on which the effective window depends.
-type kind struct{ holds, dated bool }
+type kind struct {
+	timeless bool // it is not known when units come back: of places and balances
+	dated    bool
+}
 
 func kindOf(limit core.Limit) kind {
 	_, holds := limit.(core.Places)
-	return kind{holds, unexported.TraitsOf(limit).Dated}
+	traits := unexported.TraitsOf(limit)
+	return kind{holds || traits.Prepaid, traits.Dated}
 }
 
 // effectiveWindow returns the seconds in which the client should use no more than the units left, or false if no wait can
 // help, or if it is not known.
 func effectiveWindow(d *core.Decision, of kind) (seconds int64, ok bool) {
-	if of.holds {
+	if of.timeless {
 		return 0, false
 	}
 	if !d.Allowed {

@@ -18,7 +18,7 @@ import (
 // two kinds: those with a rate that does not fit whole seconds, and those with the same quota as another policy, since
 // this draft forbids equal quotas. Of policies with one quota the tightest policy of the response is listed, or else the
 // first one. A [core.Concurrent] limit is told only when it has denied the request, since it is not known when its places
-// will be free.
+// will be free, and a [core.Balance] is not told.
 var Draft6 Writer = draft6{}
 
 type draft6 struct{}

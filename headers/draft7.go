@@ -14,7 +14,7 @@ import (
 // remaining never exceeds it. If the request was denied, reset is the Retry-After in
 // seconds, as this draft asks. Otherwise, and if no wait can help, it is the time until the
 // key has its full capacity again. RateLimit-Policy is absent if the rate does not fit
-// whole seconds, since this draft requires w. A [core.Concurrent] limit is told only when it has denied the request.
+// whole seconds, since this draft requires w. A [core.Concurrent] limit is told only when it has denied the request, and a [core.Balance] never.
 var Draft7 Writer = draft7{}
 
 type draft7 struct{}

@@ -18,7 +18,7 @@ import (
 // Otherwise, and if no wait can help, it is the time until the key has its full capacity again, which may be later than
 // the end of a window: the used units of a [core.SlidingWindow] count into the next window, so for one of a minute Reset
 // may be two minutes away. A [core.Concurrent] limit is told only when it has denied the request, with an estimate: it is
-// not known when its places will be free.
+// not known when its places will be free. A [core.Balance] is not told.
 //
 // No standard defines Reset, and services differ: see [LegacyEpoch]. Legacy removes the two more fields of [GitHub],
 // since they would describe another policy.

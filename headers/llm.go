@@ -19,7 +19,7 @@ import (
 //	…                                                     …
 //
 // They describe the tightest policy that counts requests, and the tightest with the Unit "tokens". Policies with the Units "input-tokens" and
-// "output-tokens" have fields of Anthropic's alone; policies of other units, and [core.Concurrent] limits, have none. Reset is when all of the limit is
+// "output-tokens" have fields of Anthropic's alone; policies of other units, [core.Concurrent] limits and balances have none. Reset is when all of the limit is
 // free again, as both services define it: OpenAI's is the time until then, rounded up to a millisecond, and Anthropic's the instant, rounded up to a second.
 //
 // On a denial there are two more fields, which the SDKs obey before all others:
@@ -48,7 +48,7 @@ var llmUnits = [...]llmUnit{
 
 // counts reports whether a policy counts the unit.
 func (u *llmUnit) counts(p *Outcome) bool {
-	return cmp.Or(p.Unit, "requests") == u.unit && !kindOf(p.Decision.Limit).holds
+	return cmp.Or(p.Unit, "requests") == u.unit && !kindOf(p.Decision.Limit).timeless
 }
 
 // write writes the three fields of the unit.

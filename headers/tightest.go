@@ -39,7 +39,7 @@ func compareTightness(a, b *Outcome) int {
 }
 
 // hasReset reports whether a policy can tell when to come back, as single-valued fields have to: a [core.Concurrent]
-// limit tells it only in a denial, by its estimate.
+// limit tells it only in a denial, by its estimate, and a [core.Balance] never.
 func hasReset(d *core.Decision) bool {
-	return !kindOf(d.Limit).holds || !d.Allowed && d.RetryAfter != core.Never
+	return !kindOf(d.Limit).timeless || !d.Allowed && d.RetryAfter != core.Never
 }

@@ -23,7 +23,7 @@ func quota(limit core.Limit) (q, w int64) {
 		return 0, 0
 	}
 	rate := limit.Rate()
-	if of := kindOf(limit); of.holds || of.dated && rate.Period%time.Second != 0 { // the units left have to last to its end
+	if of := kindOf(limit); of.timeless || of.dated && rate.Period%time.Second != 0 { // the units left have to last to its end
 		rate = core.Rate{}
 	}
 	events, period := int64(rate.Events), int64(rate.Period)

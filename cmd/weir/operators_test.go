@@ -328,6 +328,7 @@ func TestVerdict(t *testing.T) {
 		{core.Decision{Allowed: true}, "passes"},
 		{core.Decision{RetryAfter: 2340 * time.Millisecond}, "is denied for 2.4 s"},
 		{core.Decision{RetryAfter: core.Never}, "never passes: it needs more than the limit has"},
+		{core.Decision{RetryAfter: core.Never, Limit: core.Balance()}, "is denied until it is topped up"},
 	} {
 		if got := verdict(c.decision); got != c.want {
 			t.Errorf("%+v: %q, want %q", c.decision, got, c.want)

@@ -178,6 +178,8 @@ func verdict(d core.Decision) string {
 	switch {
 	case d.Allowed:
 		return "passes"
+	case d.RetryAfter == core.Never && d.Limit != nil && d.Limit.Algorithm() == core.Balance().Algorithm():
+		return "is denied until it is topped up"
 	case d.RetryAfter == core.Never:
 		return "never passes: it needs more than the limit has"
 	}

@@ -14,6 +14,8 @@ type Traits struct {
 	Dated bool
 	// Shares says that the limit is a tenant's share of another one, so that its checks stand behind those of that.
 	Shares bool
+	// Prepaid says that no wait helps: the units never come back by themselves.
+	Prepaid bool
 	// Reserves says that a check may reserve units for a time: see core.Check.
 	Reserves bool
 }

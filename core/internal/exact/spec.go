@@ -184,7 +184,7 @@ func traitsOf(p *Params) Traits {
 		terms := p.fairTerms()
 		terms.traits(p, &t)
 	}
-	t.Told.Shares = t.Shared
+	t.Told.Shares, t.Told.Prepaid = t.Shared, t.Prepaid
 	t.Told.Reserves = p.Algorithm.Unreserved() == ""
 	if t.Counted {
 		t.Told.Delays, t.Told.Windowed, t.Told.Dated = t.Delayed, p.Algorithm.Windowed(), p.Algorithm.Dated()
