@@ -96,7 +96,7 @@ func TestDamagedBalancesInRedis(t *testing.T) {
 
 // The text of a balance has no numbers.
 func TestTextOfBalances(t *testing.T) {
-	for text, want := range map[string]core.Quota{"balance": core.Balance(), " credits:  balance ": core.Balance().Named("credits")} {
+	for text, want := range map[string]core.Quota{"balance": core.Balance(), "credits:  balance": core.Balance().Named("credits")} {
 		l, err := core.ParseLimit(text)
 		if err != nil || l != core.Limit(want) {
 			t.Errorf("ParseLimit(%q): %v, %v", text, l, err)

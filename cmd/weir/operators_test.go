@@ -348,8 +348,13 @@ func TestBalances(t *testing.T) {
 	says(t, 0, []string{"no key has a balance"}, "balances", "-balance", "credits", "team:")
 	says(t, 0, []string{"user:1 credits: balance 480 left passes"}, "peek", "user:1")
 	for _, args := range [][]string{
-		{"topup", "-units", "5", "user:1"}, {"topup", "-id", "a", "user:1"}, {"topup", "-units", "5", "-id", "a"}, {"topup", "-units", "-5", "-id", "a", "user:1"},
-		{"topup", "-balance", "a b", "-units", "5", "-id", "a", "user:1"}, {"restore"}, {"balances", "a", "b"},
+		{"topup", "-units", "5", "user:1"},
+		{"topup", "-id", "a", "user:1"},
+		{"topup", "-units", "5", "-id", "a"},
+		{"topup", "-units", "-5", "-id", "a", "user:1"},
+		{"topup", "-balance", "a b", "-units", "5", "-id", "a", "user:1"},
+		{"restore"},
+		{"balances", "a", "b"},
 	} {
 		says(t, exitUsage, nil, args...)
 	}

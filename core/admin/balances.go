@@ -140,13 +140,14 @@ func balancesOf(ctx context.Context, limiter *core.Limiter, of []Balance, balanc
 		return of, balancesInRedis(ctx, store.Redis, of, spec)
 	case store.Memory != nil:
 		for i := range of {
-			left, spent, topUps, err := store.Memory.Prepaid(ctx, of[i].Key, spec)
+			b := &of[i]
+			left, spent, topUps, err := store.Memory.Prepaid(ctx, b.Key, spec)
 			if err != nil {
 				return nil, err
 			}
-			of[i].Left, of[i].Spent = int(left), int(spent)
+			b.Left, b.Spent = int(left), int(spent)
 			for _, one := range topUps {
-				of[i].TopUps = append(of[i].TopUps, TopUp{one.ID, int(one.Units), time.UnixMicro(one.At)})
+				b.TopUps = append(b.TopUps, TopUp{one.ID, int(one.Units), time.UnixMicro(one.At)})
 			}
 		}
 		return of, nil

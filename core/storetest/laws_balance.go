@@ -298,6 +298,10 @@ func resetBalance(t *testing.T, s *stand) {
 		t.Errorf("a reset has forgotten a top-up: %d left", left)
 	}
 	s.topUp(t, key, 8, "b")
+	if _, err := s.limiter.Refund(tContext(t), key, credits, 3); err != nil {
+		t.Fatal(err)
+	}
+	s.expectLeft(t, key, 8) // nothing was spent since
 	s.allow(t, key, credits, 8)
 	if err := r.Settle(tContext(t), 1); err != nil {
 		t.Fatal(err)
@@ -309,7 +313,9 @@ func balancesApart(t *testing.T, s *stand) {
 	key := s.key()
 	s.topUp(t, key, 5, "a")
 	for _, c := range []core.Check{
-		{Key: s.key(), Limit: credits}, {Key: key, Limit: core.Balance()}, {Key: key, Limit: core.Balance().Named("other")},
+		{Key: s.key(), Limit: credits},
+		{Key: key, Limit: core.Balance()},
+		{Key: key, Limit: core.Balance().Named("other")},
 		{Key: key, Limit: credits, Shadow: true},
 	} {
 		if d := s.peekAt(t, 0, c)[0]; d.Remaining != 0 || d.Allowed {
