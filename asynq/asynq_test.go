@@ -59,7 +59,9 @@ func limiter(t *testing.T, url string) *core.Limiter {
 }
 
 // start starts a server that processes the tasks whose types begin with "ship".
-func (f *fleet) start(t *testing.T, l *core.Limiter, options asynqratelimit.Options, process asynq.HandlerFunc, policies ...asynqratelimit.Policy) {
+func (f *fleet) start(
+	t *testing.T, l *core.Limiter, options asynqratelimit.Options, process asynq.HandlerFunc, policies ...asynqratelimit.Policy,
+) *asynq.Server {
 	t.Helper()
 	server := asynq.NewServer(f.redis, asynqratelimit.Config(asynq.Config{
 		Concurrency: 20, Logger: silent{}, Queues: map[string]int{"default": 1, "other": 1}, TaskCheckInterval: 20 * time.Millisecond,
@@ -73,6 +75,7 @@ func (f *fleet) start(t *testing.T, l *core.Limiter, options asynqratelimit.Opti
 		t.Fatal(err)
 	}
 	t.Cleanup(server.Shutdown)
+	return server
 }
 
 func (f *fleet) enqueue(t *testing.T, kind, payload string, options ...asynq.Option) {
@@ -127,6 +130,31 @@ func TestATaskOverTheLimitCostsNoRetry(t *testing.T) {
 	}
 	if back == 0 || f.failures.Load() != 0 {
 		t.Errorf("%d tasks have gone back, and the error handler was told of %d", back, f.failures.Load())
+	}
+}
+
+// Tasks that wait in their workers when a server shuts down are in the queue again, at no retry, and never in the archive.
+func TestTasksThatWaitOutliveAShutdown(t *testing.T) {
+	const n = 6
+	f := newFleet(t)
+	l := limiter(t, f.url)
+	slow := core.Leaky(1, core.Per(1, 2*time.Minute))
+	if _, err := l.Allow(t.Context(), "jobs", slow); err != nil {
+		t.Fatal(err)
+	}
+	server := f.start(t, l, asynqratelimit.Options{LongestWait: 24 * time.Hour}, done, asynqratelimit.Policy{Limit: slow})
+	for i := range n {
+		f.enqueue(t, "ship", "", asynq.MaxRetry(i%2)) // the last retry of every other one is over before it begins
+	}
+	await(t, n, f.inspector.ListActiveTasks)
+	server.Shutdown()
+	for _, task := range await(t, n, f.inspector.ListPendingTasks) {
+		if task.Retried != 0 || task.LastErr != "" {
+			t.Errorf("task %s was retried %d times of %d: %s", task.ID, task.Retried, task.MaxRetry, task.LastErr)
+		}
+	}
+	if f.failures.Load() != 0 {
+		t.Errorf("the error handler was told of %d", f.failures.Load())
 	}
 }
 

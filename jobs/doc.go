@@ -11,4 +11,7 @@
 // A job that the limits admit within [Options].LongestWait waits in its worker. A job that would wait for longer goes back to its queue, with a time of its own
 // to come back at: jobs that go back together come back one after another, at the pace of the limit. Jobs that have found no place come
 // back at random times within LongestWait, or a second if that is longer.
+//
+// The policies of a file are about requests of HTTP, and not about jobs. The numbers of limits can stand in a file all the same: policies.Parse reads
+// it, and its Document has the Limits by their names.
 package jobs
