@@ -89,6 +89,9 @@ func (c *Calendar) begin(number int64) int64 {
 	for at := time.UnixMicro(shown).Add(-2 * day).In(c.location); ; {
 		_, offset := at.Zone()
 		_, change := at.ZoneBounds()
+		if !change.IsZero() && !change.After(at) { // where a zone goes by its rule, time says on the last day of a leap year
+			change = at.Add(day) // that the clocks have changed at the beginning of this day
+		}
 		begin := time.UnixMicro(shown - int64(offset)*1e6)
 		if begin.Before(at) { // the clocks were set forward beyond it
 			begin = at

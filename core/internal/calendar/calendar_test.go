@@ -176,6 +176,21 @@ func TestWindowsTileTheLine(t *testing.T) {
 	})
 }
 
+// The last day of a leap year has its windows, too, where no table knows the changes of the clocks, but only a rule.
+func TestTheLastDayOfALeapYear(t *testing.T) {
+	for _, zone := range []string{"Europe/Berlin", "America/New_York", "Australia/Lord_Howe"} { // none skips a midnight
+		c := mustCalendar(t, Period{Unit: Day, Zone: zone})
+		for day := time.Date(2040, time.December, 28, 0, 0, 0, 0, c.location); day.Year() < 2042; day = day.AddDate(0, 0, 1) {
+			next := day.AddDate(0, 0, 1)
+			for _, at := range []time.Time{day, day.Add(12 * time.Hour), next.Add(-time.Microsecond)} {
+				if start, end := c.Window(at.UnixMicro()); start != day.UnixMicro() || end != next.UnixMicro() {
+					t.Fatalf("%v lies in the window from %s to %s", at, moment(start), moment(end))
+				}
+			}
+		}
+	}
+}
+
 // What makes no sense is an error that says what does.
 func TestPeriodsWithoutSense(t *testing.T) {
 	for _, test := range []struct {
