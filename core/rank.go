@@ -22,22 +22,22 @@ const (
 	outlived = 600 * time.Millisecond
 )
 
-// ranks are the queues of a limiter that other processes know, by their numbers.
+// ranks are the queues and the lines of a limiter that other processes know, by their numbers. A call of Wait stands in a queue of
+// [wait.Queues], and a call of WaitAll in lines of [wait.Lines].
 type ranks struct {
-	opened atomic.Uint64
-	byLine sync.Map // of wait.QueueKeys
-
-	ofLines sync.Map // the lineRanks of lines, by their numbers in package lines
+	opened atomic.Uint64 // how many queues have had a number
+	queues sync.Map      // the wait.QueueKeys of queues
+	lines  sync.Map      // the lineRanks of lines
 }
 
-// ofQueue tells the number of a queue from that of a line of [wait.Lines].
-const ofQueue = 1 << 63
+// queueBit is set in the number of a queue, and not in that of a line. Redis wakes both by their numbers, over one channel.
+const queueBit = 1 << 63
 
-// wakeLine wakes the waiters of the line with a number, which the store has called.
+// wakeLine wakes the waiters of the queue or the line with a number, which the store has called.
 func (l *Limiter) wakeLine(line uint64) {
-	if line&ofQueue == 0 {
+	if line&queueBit == 0 {
 		l.lines.WakeLine(line)
-	} else if key, ok := l.ranks.byLine.Load(line); ok {
+	} else if key, ok := l.ranks.queues.Load(line); ok {
 		l.waiters.Wake(key.(wait.QueueKey)) //nolint:forcetypeassert // the map holds nothing else
 	}
 }
@@ -48,8 +48,8 @@ func (l *Limiter) rankOf() func(wait.QueueKey) wait.Rank {
 		return nil
 	}
 	return func(key wait.QueueKey) wait.Rank {
-		line := l.ranks.opened.Add(1) | ofQueue
-		l.ranks.byLine.Store(line, key)
+		line := l.ranks.opened.Add(1) | queueBit
+		l.ranks.queues.Store(line, key)
 		class := strconv.Itoa(key.Limit.Capacity)
 		if key.Heeds {
 			class += "-heeding"
@@ -88,7 +88,7 @@ func (r *rank) Behind(q wait.Request, units int, far bool) wait.Request {
 // Leave implements [wait.Rank].
 func (r *rank) Leave() {
 	r.inStore.Leave()
-	r.limiter.ranks.byLine.Delete(r.line)
+	r.limiter.ranks.queues.Delete(r.line)
 }
 
 // heldUp reports whether all room goes to older waiters of other processes: either there is never enough for them and
@@ -168,11 +168,11 @@ func (l *Limiter) rankOfLine(line uint64, c *Check) *lineRank {
 	if line == 0 || l.wakes == nil || l.leases != nil {
 		return nil
 	}
-	if known, ok := l.ranks.ofLines.Load(line); ok {
+	if known, ok := l.ranks.lines.Load(line); ok {
 		return known.(*lineRank) //nolint:forcetypeassert // the map holds nothing else
 	}
 	class := strconv.Itoa(classOf(c).Ceiling)
-	known, _ := l.ranks.ofLines.LoadOrStore(line, &lineRank{
+	known, _ := l.ranks.lines.LoadOrStore(line, &lineRank{
 		rank: rank{limiter: l, line: line, inStore: l.wakes.Rank(line, c.Key, c.Limit.known(), class)},
 	})
 	return known.(*lineRank) //nolint:forcetypeassert // the map holds nothing else
@@ -183,7 +183,7 @@ func (l *Limiter) leaveRank(line uint64) {
 	if line == 0 || l.lines.Len(line) > 0 {
 		return
 	}
-	if known, ok := l.ranks.ofLines.LoadAndDelete(line); ok {
+	if known, ok := l.ranks.lines.LoadAndDelete(line); ok {
 		r := known.(*lineRank) //nolint:forcetypeassert // the map holds nothing else
 		r.rank.inStore.LeaveLater(&r.telling)
 	}

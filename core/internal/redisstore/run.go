@@ -44,17 +44,17 @@ func tooSlow(does script.Task, groups []*requestGroup) bool {
 type reach uint8
 
 const (
-	places  reach = iota // to give back places
-	plain                // to decide checks, or to carry out settlements, of an algorithm with states as their limits leave them
-	booked               // to decide such checks, also those that reserve
-	general              // all algorithms, and reservations for a time if a request of the batch has any
+	places    reach = iota // to give back places
+	plain                  // to decide checks, or to carry out settlements, of an algorithm with states as their limits leave them
+	reserving              // to decide such checks, also those that reserve
+	general                // all algorithms, and reservations for a time if a request of the batch has any
 )
 
 // reachOf returns the reach that a request needs.
 func reachOf(q *script.Request) reach {
 	switch {
 	case q.Reserves:
-		return booked
+		return reserving
 	case q.Plain:
 		return plain
 	case q.Of == script.Mixed || len(q.Reserving) > 0:
@@ -89,7 +89,7 @@ func newRun(does script.Task, of exact.Algorithm, within reach) run {
 		does, of = script.Release, script.Mixed
 	case plain:
 		does = plainTask[does]
-	case booked:
+	case reserving:
 		does = script.OwnReserve
 	case general:
 		of = script.Mixed
@@ -105,7 +105,7 @@ func runOf(does script.Task, groups []*requestGroup) (all run, ok bool) {
 	}
 	within := reachOf(first)
 	for _, g := range groups[1:] {
-		if q := g.Request; reachOf(q) != within || (within == plain || within == booked) && q.Of != first.Of {
+		if q := g.Request; reachOf(q) != within || (within == plain || within == reserving) && q.Of != first.Of {
 			return run{}, false
 		}
 	}
@@ -125,7 +125,7 @@ func runOf(does script.Task, groups []*requestGroup) (all run, ok bool) {
 func runsOf(does script.Task, groups []*requestGroup, packs bool) (runs []run) {
 	reaches := reachesOf(groups)
 	for i, g := range groups {
-		if q := g.Request; q.Plain && reaches[i] > booked { // it shares a key with a request that is not
+		if q := g.Request; q.Plain && reaches[i] > reserving { // it shares a key with a request that is not
 			q.Explain()
 		}
 	}

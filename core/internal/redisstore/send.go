@@ -42,7 +42,7 @@ func (r sender) send(ctx *batch.Context, groups []*requestGroup) error {
 		}
 		a.err = r.explain(ctx, s, a.err)
 	}
-	if err := a.share(one); err != nil || one.within != plain && one.within != booked || strings.IndexByte(a.text, script.Unknown) < 0 {
+	if err := a.share(one); err != nil || one.within != plain && one.within != reserving || strings.IndexByte(a.text, script.Unknown) < 0 {
 		return err
 	}
 	r.sendUnknown(ctx, s, does, groups)

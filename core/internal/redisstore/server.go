@@ -132,16 +132,16 @@ func (s *server) idle() bool {
 	return true
 }
 
-// close has all lanes end.
+// close closes all lanes.
 func (s *server) close() {
 	var group sync.WaitGroup
 	group.Go(s.checks.Close)
-	group.Go(s.settle)
+	group.Go(s.closeCorrections)
 	group.Wait()
 }
 
-// settle has the lanes for settlements end.
-func (s *server) settle() {
+// closeCorrections closes the lanes for settlements and for places.
+func (s *server) closeCorrections() {
 	var group sync.WaitGroup
 	group.Go(s.settlements.Close)
 	group.Go(s.places.Close)

@@ -183,7 +183,7 @@ func (r *Store) Close() error {
 	r.calls.close()
 	r.eachServer(func(s *server) { s.checks.Close() })
 	r.calls.drain(r.Patience + r.Budget) // these give back units after their checks
-	r.eachServer((*server).settle)
+	r.eachServer((*server).closeCorrections)
 	if !r.Owned {
 		return nil
 	}

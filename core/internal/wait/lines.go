@@ -130,7 +130,7 @@ func (l *Lines) Join(arrived time.Time, lacks []Lack) *Waiter {
 		n.put(w)
 		n.notBefore(lack.At)
 	}
-	l.proceed(w.in)
+	l.giveTurns(w.in)
 	return w
 }
 
@@ -156,7 +156,7 @@ func (l *Lines) Denied(w *Waiter, lacks []Lack) {
 		w.through.credit++
 		w.through = nil
 	}
-	l.proceed(append(left, w.in...))
+	l.giveTurns(append(left, w.in...))
 }
 
 // Leave takes a waiter out of all lines, as if it had never been there. If it was granted its units, more returns how
@@ -176,7 +176,7 @@ func (l *Lines) Leave(w *Waiter, more func(Class) int) {
 			n.credit, n.attempts = max(n.credit, more(n.Class)), 0
 		}
 	}
-	l.proceed(left)
+	l.giveTurns(left)
 }
 
 // Wake has the first waiter of each line of a key ask, since the caller has just given units back. Its answer says for
@@ -194,7 +194,7 @@ func (l *Lines) Wake(key LineKey) {
 	for _, n := range r.lines {
 		n.woken()
 	}
-	r.proceed(l)
+	r.giveTurns(l)
 }
 
 // WakeLine is [Lines.Wake] for one line, by the number that [Lines.Of] tells.
@@ -203,7 +203,7 @@ func (l *Lines) WakeLine(id uint64) {
 	defer l.mu.Unlock()
 	if n := l.byID[id]; n != nil {
 		n.woken()
-		n.room.proceed(l)
+		n.room.giveTurns(l)
 	}
 }
 
@@ -235,24 +235,24 @@ func (l *Lines) take(w *Waiter) (left []*line) {
 	for _, n := range left {
 		n.remove(w)
 		if w.asks {
-			n.settle()
+			n.admitLater()
 		}
 	}
 	w.in, w.asks = nil, false
 	return left
 }
 
-// proceed gives turns to the waiters that may ask now, in the rooms of some lines, and forgets lines without waiters.
-func (l *Lines) proceed(of []*line) {
+// giveTurns gives turns to the waiters that may ask now, in the rooms of some lines, and forgets lines without waiters.
+func (l *Lines) giveTurns(of []*line) {
 	for i, n := range of {
 		if !slices.ContainsFunc(of[:i], func(earlier *line) bool { return earlier.room == n.room }) {
-			n.room.proceed(l)
+			n.room.giveTurns(l)
 		}
 	}
 }
 
-// proceed gives turns to the waiters that may ask now, the oldest first.
-func (r *room) proceed(l *Lines) {
+// giveTurns gives turns to the waiters that may ask now, the oldest first.
+func (r *room) giveTurns(l *Lines) {
 	now := time.Now()
 	for _, n := range r.lines {
 		n.credit = min(n.credit, len(n.waiting))
@@ -379,12 +379,12 @@ func (n *line) woken() {
 		n.at = time.Now()
 	}
 	if n.attempts = 0; len(n.asking) == 0 {
-		n.settle()
+		n.admitLater()
 	}
 }
 
-// settle lets as many waiters ask as the latest answer allows.
-func (n *line) settle() { n.credit, n.later = max(n.credit, n.later), 0 }
+// admitLater lets the waiters ask that were to ask after the latest answer.
+func (n *line) admitLater() { n.credit, n.later = max(n.credit, n.later), 0 }
 
 // ask has the first waiter of the line ask.
 func (n *line) ask() {
@@ -428,6 +428,6 @@ func (l *Lines) due(n *line) {
 	n.poll = time.Time{}
 	if len(n.waiting) > 0 {
 		n.credit = max(n.credit, 1)
-		n.room.proceed(l)
+		n.room.giveTurns(l)
 	}
 }

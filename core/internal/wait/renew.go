@@ -42,7 +42,7 @@ func (l *Leases) wake() {
 	l.running++
 	now := l.now()
 	lost := l.expire(now)
-	l.proceed(now)
+	l.renewDue(now)
 	l.mu.Unlock()
 	l.tell(lost)
 	l.leave()
@@ -57,8 +57,8 @@ func (l *Leases) expire(now time.Duration) (lost []finished) {
 	return lost
 }
 
-// proceed begins a Renew if a lease is due, and sets the timer. The lock is held.
-func (l *Leases) proceed(now time.Duration) {
+// renewDue begins a Renew if a lease is due, and sets the timer. The lock is held.
+func (l *Leases) renewDue(now time.Duration) {
 	if l.mayStart() && l.renewals.next() <= now {
 		l.starting = true
 		l.inFlight++
@@ -103,7 +103,7 @@ func (l *Leases) take() (batch []*Lease, places []*Place, sent time.Duration) {
 	if len(batch) == 0 {
 		l.inFlight--
 	}
-	l.proceed(sent)
+	l.renewDue(sent)
 	return batch, places, sent
 }
 
@@ -138,7 +138,7 @@ func (l *Leases) apply(batch []*Lease, answers []Renewal, sent time.Duration) (l
 			l.renewals.put(x, now+pauseOf(x.length, fraction))
 		}
 	}
-	l.proceed(now)
+	l.renewDue(now)
 	return lost
 }
 
