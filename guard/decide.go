@@ -143,7 +143,7 @@ func (g *generation) answer(rc *requestContext, e *Event, c call, decisions []co
 	if e.Status != 0 || len(c.Checks) == 0 || g.conclude(rc, e, c, decisions) || rc.reservation == nil {
 		return
 	}
-	held, err := g.hold(ctx, rc)
+	held, err := g.waitForTurn(ctx, rc)
 	e.Held += held
 	if err != nil {
 		e.Status, e.Err = http.StatusServiceUnavailable, err // its time is up before its turn, or the server's

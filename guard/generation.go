@@ -32,9 +32,9 @@ type generation struct {
 	// readsBodies says that functions of the program may read the body of a request.
 	readsBodies bool
 
-	sets       *sets // several sets of rules, of which each request meets some; nil: there is this one alone
-	union      bool  // of sets that a request meets by several readings of its path
-	unreadable bool  // no policy is known for its requests: they are denied
+	sets       *setGenerations // several sets of rules, of which each request meets some; nil: there is this one alone
+	union      bool            // of sets that a request meets by several readings of its path
+	unreadable bool            // no policy is known for its requests: they are denied
 }
 
 // plain is the check of a generation with one policy, as known before the first request: the limit is a fixed one that counts
@@ -46,8 +46,8 @@ type plain struct {
 	counts bool       // each request costs one unit, and needs no room beside it
 }
 
-// sets are the generations of several sets of rules, of which each request meets one, or the union of some.
-type sets struct {
+// setGenerations are the generations of several sets of rules, of which each request meets one, or the union of some.
+type setGenerations struct {
 	generations []*generation
 	choose      func(*http.Request, keyfuncs.Matched) []int
 	unions      *unions
@@ -96,9 +96,9 @@ func (g *generation) report(event *Event) {
 // unions are the generations of requests that meet several sets of policies together. Few requests do, so each is built when
 // the first one comes.
 type unions struct {
-	rules   Rules
-	options Options
-	heir    *generation
+	rules       Rules
+	options     Options
+	predecessor *generation
 
 	mu    sync.RWMutex
 	built map[string]*generation

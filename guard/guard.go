@@ -58,7 +58,7 @@ func Follow(limiter *core.Limiter, options Options, set RuleSet) (*Guard, error)
 	}
 	g := new(Guard)
 	err := set.Follow(func(rules Rules) (func(), error) {
-		next, err := following(g.current.Load(), limiter, options, rules)
+		next, err := newGenerationOf(g.current.Load(), limiter, options, rules)
 		return func() { g.current.Store(next) }, err
 	})
 	if err != nil {
@@ -93,7 +93,7 @@ func Must(built *Guard, err error) *Guard {
 func (g *Guard) Swap(limiter *core.Limiter, options Options, policies ...Policy) error {
 	g.swapping.Lock()
 	defer g.swapping.Unlock()
-	next, err := replace(g.current.Load().heir(), limiter, options, policies)
+	next, err := newGeneration(g.current.Load().predecessor(), limiter, options, policies)
 	if err != nil {
 		return err
 	}
@@ -118,7 +118,7 @@ func (g *Guard) met(r *http.Request, matched keyfuncs.Matched) *generation {
 		panic("ratelimit: the Guard has no policies: make it with New")
 	}
 	if current.sets != nil {
-		return current.sets.of(r, matched)
+		return current.sets.met(r, matched)
 	}
 	return current
 }

@@ -14,16 +14,16 @@ import (
 // waited for its turn, or for a place.
 var ErrDraining = errors.New("the server is shutting down")
 
-// hold holds an admitted request until its turn, and returns how long that took. If the
+// waitForTurn holds an admitted request until its turn, and returns how long that took. If the
 // turn does not come, everything that the request was charged is given back.
-func (g *generation) hold(ctx context.Context, rc *requestContext) (time.Duration, error) {
+func (g *generation) waitForTurn(ctx context.Context, rc *requestContext) (time.Duration, error) {
 	if rc.reservation == nil || delay(rc.own()) == 0 {
 		return 0, nil
 	}
 	start := time.Now()
 	ctx, stop := g.untilDraining(ctx)
 	defer stop()
-	if err := g.wait(ctx, rc.reservation); err != nil {
+	if err := g.waitForTurns(ctx, rc.reservation); err != nil {
 		return time.Since(start), fmt.Errorf("ratelimit: %w", err)
 	}
 	return time.Since(start), nil
@@ -39,9 +39,9 @@ func (g *generation) untilDraining(ctx context.Context) (draining context.Contex
 	return draining, func() { forget(); cancel(nil) }
 }
 
-// wait returns when the turn of all that was reserved has come. In the rare case that
+// waitForTurns returns when the turn of all that was reserved has come. In the rare case that
 // there is a queue in this process and one in the store, it waits in one after the other.
-func (g *generation) wait(ctx context.Context, v *reservation) error {
+func (g *generation) waitForTurns(ctx context.Context, v *reservation) error {
 	if v.local.Reservation != nil {
 		if err := v.local.Wait(ctx); err != nil {
 			if v.stored.Reservation != nil {

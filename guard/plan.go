@@ -14,19 +14,19 @@ import (
 	"github.com/weir-go/ratelimit/keyfuncs"
 )
 
-// replace returns a new generation that goes on from the knowledge of an old one, which may be nil.
-func replace(old *generation, limiter *core.Limiter, options Options, policies []Policy) (*generation, error) {
+// newGeneration returns a generation that goes on from the knowledge of an old one, which may be nil.
+func newGeneration(old *generation, limiter *core.Limiter, options Options, policies []Policy) (*generation, error) {
 	if limiter == nil {
 		return nil, errors.New("ratelimit: the limiter is nil")
 	}
 	if err := checkNames(policies); err != nil {
 		return nil, fmt.Errorf("ratelimit: %w", err)
 	}
-	return build(old, limiter, options, policies)
+	return buildGeneration(old, limiter, options, policies)
 }
 
-// build is replace for policies that may have one name.
-func build(old *generation, limiter *core.Limiter, options Options, policies []Policy) (*generation, error) {
+// buildGeneration is newGeneration for policies of which several may have one name.
+func buildGeneration(old *generation, limiter *core.Limiter, options Options, policies []Policy) (*generation, error) {
 	policies, err := withBans(policies)
 	if err != nil {
 		return nil, fmt.Errorf("ratelimit: %w", err)

@@ -46,7 +46,7 @@ type RuleSet interface {
 }
 
 // of returns the generation that a request meets.
-func (s *sets) of(r *http.Request, matched keyfuncs.Matched) *generation {
+func (s *setGenerations) met(r *http.Request, matched keyfuncs.Matched) *generation {
 	switch places := s.choose(r, matched); len(places) {
 	case 0:
 		return s.unreadable
@@ -57,8 +57,8 @@ func (s *sets) of(r *http.Request, matched keyfuncs.Matched) *generation {
 	}
 }
 
-// heir returns the generation that the next one goes on from: one with a fallback, if there is one.
-func (g *generation) heir() *generation {
+// predecessor returns the generation from which the next one goes on: one with a fallback, if there is one.
+func (g *generation) predecessor() *generation {
 	if g == nil || g.sets == nil {
 		return g
 	}
@@ -70,8 +70,8 @@ func (g *generation) heir() *generation {
 	return g
 }
 
-// following returns the generation of some rules, which may have several sets. All sets know the same of the store.
-func following(old *generation, limiter *core.Limiter, options Options, rules Rules) (*generation, error) {
+// newGenerationOf returns the generation of some rules, which may have several sets. All sets know the same of the store.
+func newGenerationOf(old *generation, limiter *core.Limiter, options Options, rules Rules) (*generation, error) {
 	if rules.Sets == nil && len(rules.Policies) > 0 {
 		rules.Sets = [][]int{all(len(rules.Policies))}
 	}
@@ -86,9 +86,9 @@ func following(old *generation, limiter *core.Limiter, options Options, rules Ru
 		options.Lists = rules.Lists
 	}
 	generations := make([]*generation, len(rules.Sets))
-	before := old.heir()
+	before := old.predecessor()
 	for i, set := range rules.Sets {
-		g, err := replace(before, limiter, options, rules.policies(set))
+		g, err := newGeneration(before, limiter, options, rules.policies(set))
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", rules.name(set), err)
 		}
@@ -102,9 +102,9 @@ func following(old *generation, limiter *core.Limiter, options Options, rules Ru
 	}
 	unreadable := *first
 	unreadable.unreadable, unreadable.plain = true, nil
-	first.sets = &sets{generations: generations, choose: rules.Choose, unreadable: &unreadable}
-	first.sets.unions = &unions{rules: rules, options: options, heir: first.heir()}
-	if _, err := first.sets.unions.build(all(len(rules.Policies))); err != nil {
+	first.sets = &setGenerations{generations: generations, choose: rules.Choose, unreadable: &unreadable}
+	first.sets.unions = &unions{rules: rules, options: options, predecessor: first.predecessor()}
+	if _, err := first.sets.unions.newUnion(all(len(rules.Policies))); err != nil {
 		return nil, err // else none of a part of them
 	}
 	return first, nil
@@ -163,7 +163,7 @@ func (u *unions) of(sets []int) *generation {
 	if g != nil {
 		return g
 	}
-	g, err := u.build(places)
+	g, err := u.newUnion(places)
 	if err != nil {
 		panic("ratelimit: policies that make sense all together do not make sense in part: " + err.Error())
 	}
@@ -179,16 +179,16 @@ func (u *unions) of(sets []int) *generation {
 	return g
 }
 
-// build returns the generation of the policies at some places. Policies that no request was to meet together may have limits of one
+// newUnion returns the generation of the policies at some places. Policies that no request was to meet together may have limits of one
 // name, so names are numbered. None of them waits for a place beside a ban that counts denials.
-func (u *unions) build(places []int) (*generation, error) {
+func (u *unions) newUnion(places []int) (*generation, error) {
 	policies := u.rules.policies(places)
 	if slices.ContainsFunc(policies, func(p Policy) bool { return p.Ban.StrikeOnDenial }) {
 		for i := range policies {
 			policies[i].Queue.MaxWait = 0
 		}
 	}
-	g, err := build(u.heir, u.heir.limiter, u.options, policies)
+	g, err := buildGeneration(u.predecessor, u.predecessor.limiter, u.options, policies)
 	if err == nil {
 		g.union = true
 	}

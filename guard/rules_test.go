@@ -29,7 +29,7 @@ func (s *ruleSet) Follow(prepare func(guard.Rules) (func(), error)) error {
 	return err
 }
 
-func (s *ruleSet) replace(rules guard.Rules) error {
+func (s *ruleSet) swap(rules guard.Rules) error {
 	for _, prepare := range s.followers {
 		use, err := prepare(rules)
 		if err != nil {
@@ -74,7 +74,7 @@ func TestFollowedRulesAreReplaced(t *testing.T) {
 	if got := statuses(handler, 3, "/b"); got[200] != 2 || got[429] != 1 {
 		t.Errorf("/b: %v", got)
 	}
-	if err := set.replace(twoRules(5)); err != nil {
+	if err := set.swap(twoRules(5)); err != nil {
 		t.Fatal(err)
 	}
 	if got := statuses(handler, 5, "/b"); got[200] != 3 || got[429] != 2 {
@@ -82,7 +82,7 @@ func TestFollowedRulesAreReplaced(t *testing.T) {
 	}
 	wrong := twoRules(0)
 	wrong.Names = []string{"one"}
-	if err := set.replace(wrong); err == nil || !strings.HasPrefix(err.Error(), "policies: one: ") {
+	if err := set.swap(wrong); err == nil || !strings.HasPrefix(err.Error(), "policies: one: ") {
 		t.Errorf("%v, want an error of policy one", err)
 	}
 	if got := statuses(handler, 1, "/b"); got[429] != 1 {
@@ -106,7 +106,7 @@ func TestRulesFallBackTogether(t *testing.T) {
 	}
 	handler := ratelimit.FromGuard(h)(fine)
 	passed := statuses(handler, 2, "/a")[200] + statuses(handler, 2, "/b")[200]
-	if err := set.replace(set.rules); err != nil {
+	if err := set.swap(set.rules); err != nil {
 		t.Fatal(err)
 	}
 	passed += statuses(handler, 2, "/b")[200]
@@ -161,7 +161,7 @@ func TestSetsAreMetTogether(t *testing.T) {
 			t.Errorf("%s: %d left (%v), want %d", name, d.Remaining, err, want)
 		}
 	}
-	if err := set.replace(rules(1)); err != nil {
+	if err := set.swap(rules(1)); err != nil {
 		t.Fatal(err)
 	}
 	if got := statuses(handler, 1, "/a/../b"); got[429] != 1 {

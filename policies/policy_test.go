@@ -88,7 +88,7 @@ func TestListsAct(t *testing.T) {
 	if code := answer("203.0.112.9", "42"); code != http.StatusForbidden {
 		t.Errorf("user 42: status %d", code)
 	}
-	if err := s.read([]byte("lists: {deny: [203.0.112.0/24], address: ip trusted 192.0.2.0/24}" + policy)); err != nil {
+	if err := s.swapText([]byte("lists: {deny: [203.0.112.0/24], address: ip trusted 192.0.2.0/24}" + policy)); err != nil {
 		t.Fatal(err)
 	}
 	if was, is := answer("203.0.113.9", "42"), answer("203.0.112.9", ""); was != 200 || is != 403 {
@@ -156,7 +156,7 @@ func TestPlacesOfARemovedPolicyAreGivenBack(t *testing.T) {
 	if code := ask(h, "").Code; code != http.StatusTooManyRequests {
 		t.Errorf("status %d while the place is taken", code)
 	}
-	if err := s.read([]byte("limitsNothing: true\n")); err != nil {
+	if err := s.swapText([]byte("limitsNothing: true\n")); err != nil {
 		t.Fatal(err)
 	}
 	if code := ask(h, "").Code; code != http.StatusOK {
@@ -164,7 +164,7 @@ func TestPlacesOfARemovedPolicyAreGivenBack(t *testing.T) {
 	}
 	close(leave)
 	<-done
-	if err := s.read([]byte(one)); err != nil {
+	if err := s.swapText([]byte(one)); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "the place is given back", func() bool { return ask(h, "").Code == http.StatusOK })

@@ -289,7 +289,7 @@ func TestFailedTextIsLookedAtOnce(t *testing.T) {
 		s := &Set{options: Options{}.checked()}
 		read := func(of string) error {
 			text = of
-			return source.read(t.Context(), func(text []byte) error { looks++; return s.read(text) })
+			return source.read(t.Context(), func(text []byte) error { looks++; return s.swapText(text) })
 		}
 		for i, step := range []struct {
 			text  string

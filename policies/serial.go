@@ -16,8 +16,8 @@ type sequence struct {
 	unkept   text     // the text in force, while its number could not be kept
 }
 
-// put has a text with a number put in force.
-func (s *sequence) put(ctx context.Context, given []byte, serial int64, put func([]byte) error) error {
+// swap has a text with a number put in force.
+func (s *sequence) swap(ctx context.Context, given []byte, serial int64, swap func([]byte) error) error {
 	sum := sha256.Sum256(given)
 	if s.unkept.known && s.unkept.sum == sum {
 		return s.keep(ctx, serial)
@@ -33,7 +33,7 @@ func (s *sequence) put(ctx context.Context, given []byte, serial int64, put func
 	if serial < greatest {
 		return passing{fmt.Errorf("its serial number %d is smaller than %d, which has been in force: sign it again", serial, greatest)}
 	}
-	if err := put(given); err != nil {
+	if err := swap(given); err != nil {
 		return err
 	}
 	s.greatest = serial

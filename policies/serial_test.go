@@ -86,7 +86,7 @@ func TestSerialNumberThatCannotBeKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if err := source.read(t.Context(), s.read); err == nil || !strings.HasPrefix(err.Error(), "the greatest serial number cannot be read: WRONGTYPE") || s.Document() != nil {
+		if err := source.read(t.Context(), s.swapText); err == nil || !strings.HasPrefix(err.Error(), "the greatest serial number cannot be read: WRONGTYPE") || s.Document() != nil {
 			t.Errorf("%v, %v", err, s.Document())
 		}
 	}
@@ -96,14 +96,14 @@ func TestSerialNumberThatCannotBeKept(t *testing.T) {
 	broken := &cannotAdd{Cmdable: client, fails: true}
 	source = Signed(Redis(broken, key), public)
 	for range 2 {
-		if err := source.read(t.Context(), s.read); err == nil || err.Error() != "it is in force, but its serial number cannot be kept: down" || capacity(s) != 1 {
+		if err := source.read(t.Context(), s.swapText); err == nil || err.Error() != "it is in force, but its serial number cannot be kept: down" || capacity(s) != 1 {
 			t.Errorf("%v", err)
 		}
 	}
 	first := s.Document()
 	broken.fails = false
 	for range 2 {
-		if err := source.read(t.Context(), s.read); err != nil || s.Document() != first {
+		if err := source.read(t.Context(), s.swapText); err != nil || s.Document() != first {
 			t.Errorf("%v, or it is put in force again", err)
 		}
 	}

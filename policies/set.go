@@ -27,7 +27,7 @@ type Set struct {
 // functions that the options do not have.
 func (d *Document) Set(options Options) (*Set, error) {
 	s := &Set{options: options.checked()}
-	if err := s.replace(d); err != nil {
+	if err := s.swap(d); err != nil {
 		return nil, err
 	}
 	return s, nil
@@ -60,8 +60,8 @@ func (s *Set) Follow(prepare func(guard.Rules) (use func(), err error)) error {
 	return nil
 }
 
-// replace puts a document in force, everywhere or nowhere.
-func (s *Set) replace(d *Document) error {
+// swap puts a document in force, everywhere or nowhere.
+func (s *Set) swap(d *Document) error {
 	c := compiler{document: d, program: s.options}
 	rules := c.compile()
 	if len(c.errors) > 0 {
@@ -101,7 +101,7 @@ func Watch(ctx context.Context, source Source, options Options) (*Set, error) {
 	}
 	s := &Set{options: options.checked()}
 	if start := s.options.Start; start != nil {
-		if err := s.replace(start); err != nil {
+		if err := s.swap(start); err != nil {
 			return nil, err
 		}
 	}
@@ -112,7 +112,7 @@ func Watch(ctx context.Context, source Source, options Options) (*Set, error) {
 	}
 	loop.Read = func(ctx context.Context) error {
 		before := s.Document()
-		err := source.read(ctx, s.read)
+		err := source.read(ctx, s.swapText)
 		if now := s.Document(); before != nil && now != before {
 			s.options.report(&loop, source.name, Between(before, now))
 		}
@@ -150,5 +150,5 @@ func (o *Options) report(loop *poll.Loop, source string, changes Changes) {
 	loop.Call("the function that is told of changes", func() { o.OnChange(changes) })
 }
 
-// settle is for how long a file must not have changed, so that its first half is not read alone.
-const settle = time.Second
+// unchanged is for how long a file must not have changed, so that its first half is not read alone.
+const unchanged = time.Second

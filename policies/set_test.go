@@ -318,10 +318,10 @@ func TestEveryRequestSeesOneSet(t *testing.T) {
 		})
 	}
 	for n := range 200 {
-		if err := s.read([]byte(numbered(n + 1))); err != nil {
+		if err := s.swapText([]byte(numbered(n + 1))); err != nil {
 			t.Error(err)
 		}
-		if err := s.read([]byte(numbered(0))); err == nil {
+		if err := s.swapText([]byte(numbered(0))); err == nil {
 			t.Error("a capacity of 0 is taken")
 		}
 	}
@@ -350,7 +350,7 @@ func TestReplacedEverywhereOrNowhere(t *testing.T) {
 			t.Errorf("%s: status %d, want %d", name, code, want)
 		}
 	}
-	err := s.read([]byte("lists: {deny: [192.0.2.1]}\n" + before))
+	err := s.swapText([]byte("lists: {deny: [192.0.2.1]}\n" + before))
 	if err == nil || !strings.Contains(err.Error(), "both the rules and Options.Lists have lists") {
 		t.Errorf("%v", err)
 	}
@@ -358,7 +358,7 @@ func TestReplacedEverywhereOrNowhere(t *testing.T) {
 		t.Error("it is replaced")
 	}
 	expect("one, by the old set", one, http.StatusOK)
-	if err := s.read([]byte("policies: [{limit: 'leaky 2, 1/h', key: global}]")); err != nil {
+	if err := s.swapText([]byte("policies: [{limit: 'leaky 2, 1/h', key: global}]")); err != nil {
 		t.Fatal(err)
 	}
 	expect("two, by the new set", two, http.StatusOK)
@@ -377,7 +377,7 @@ func TestNamedLimitsKeepWhatWasUsed(t *testing.T) {
 	limiter := core.New(core.NewMemory())
 	h := ratelimit.FromPolicies(limiter, s, guard.Options{})(fine)
 	h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil))
-	if err := s.read([]byte("limits: {a: 'fixed-window 20, 1h'}\npolicies: [{limit: a, key: global, cost: 1}]")); err != nil {
+	if err := s.swapText([]byte("limits: {a: 'fixed-window 20, 1h'}\npolicies: [{limit: a, key: global, cost: 1}]")); err != nil {
 		t.Fatal(err)
 	}
 	w := httptest.NewRecorder()

@@ -45,14 +45,14 @@ func Signed(source Source, keys ...ed25519.PublicKey) Source {
 		}
 	}
 	s := sequence{kept: source.serials}
-	return Source{name: source.name, read: func(ctx context.Context, put func([]byte) error) error {
+	return Source{name: source.name, read: func(ctx context.Context, swap func([]byte) error) error {
 		return source.read(ctx, func(text []byte) error {
 			text = oneLineEnd(text)
 			serial, err := Verify(text, keys...)
 			if err != nil {
 				return err
 			}
-			return s.put(ctx, text, serial, put)
+			return s.swap(ctx, text, serial, swap)
 		})
 	}}
 }

@@ -68,7 +68,7 @@ func TestSigned(t *testing.T) {
 	} {
 		before := s.Document()
 		text = c.text
-		err := source.read(t.Context(), s.read)
+		err := source.read(t.Context(), s.swapText)
 		if c.want == "" && (err != nil || s.Document() == before) || c.want != "" && (err == nil || !strings.HasPrefix(err.Error(), c.want) || s.Document() != before) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.want)
 		}

@@ -15,7 +15,7 @@ import (
 type Source struct {
 	name string // for errors
 	// read reads once, and has the text put in force if that may be another one.
-	read func(ctx context.Context, put func(text []byte) error) error
+	read func(ctx context.Context, swap func(text []byte) error) error
 	// serials are where the greatest serial number of a signed text is kept. Nil is in this process alone.
 	serials *serials
 }
@@ -29,14 +29,14 @@ type Source struct {
 //
 // A file that is missing, malformed, no regular file, larger than a mebibyte, or changed while it is read is an error.
 func File(path string) Source {
-	f := poll.File{Path: path, Settle: settle, Most: tree.Most}
+	f := poll.File{Path: path, Unchanged: unchanged, Most: tree.Most}
 	var last latest
-	return Source{name: path, read: func(_ context.Context, put func([]byte) error) error {
+	return Source{name: path, read: func(_ context.Context, swap func([]byte) error) error {
 		text, info, err := f.Read()
 		if err != nil || text == nil {
 			return err
 		}
-		if err := last.put(text, put); err != nil {
+		if err := last.swapIfOther(text, swap); err != nil {
 			return err
 		}
 		f.Understood(info)
@@ -80,12 +80,12 @@ func Func(name string, read func(context.Context) ([]byte, error)) Source {
 		panic("policies: Func: the function is nil")
 	}
 	var last latest
-	return Source{name: name, read: func(ctx context.Context, put func([]byte) error) error {
+	return Source{name: name, read: func(ctx context.Context, swap func([]byte) error) error {
 		text, err := read(ctx)
 		if err != nil || text == nil {
 			return err
 		}
-		return last.put(text, put)
+		return last.swapIfOther(text, swap)
 	}}
 }
 
@@ -99,9 +99,9 @@ type text struct {
 	err   error // why it has failed
 }
 
-// put has a text put in force, if that is another one. One that has failed fails again without another look at it, unless that was for a
+// swapIfOther has a text put in force if it is another one. One that has failed fails again without another look at it, unless that was for a
 // reason that is [passing].
-func (l *latest) put(given []byte, put func([]byte) error) error {
+func (l *latest) swapIfOther(given []byte, swap func([]byte) error) error {
 	sum := sha256.Sum256(given)
 	if l.inForce.known && l.inForce.sum == sum {
 		l.failed = text{}
@@ -110,7 +110,7 @@ func (l *latest) put(given []byte, put func([]byte) error) error {
 	if l.failed.known && l.failed.sum == sum {
 		return l.failed.err
 	}
-	err := put(given)
+	err := swap(given)
 	if _, again := errors.AsType[passing](err); err != nil && !again {
 		l.failed = text{true, sum, err}
 	} else {
@@ -127,11 +127,11 @@ type passing struct{ error }
 
 func (e passing) Unwrap() error { return e.error }
 
-// read puts the document of a text in force.
-func (s *Set) read(text []byte) error {
+// swapText puts the document of a text in force.
+func (s *Set) swapText(text []byte) error {
 	d, err := Parse(text)
 	if err != nil {
 		return err
 	}
-	return s.replace(d)
+	return s.swap(d)
 }

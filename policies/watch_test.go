@@ -166,7 +166,7 @@ func TestFileOfTheFutureIsPutInForceOnce(t *testing.T) {
 	source, s := File(path), new(Set)
 	var first *Document
 	for range 3 {
-		if err := source.read(t.Context(), s.read); err != nil {
+		if err := source.read(t.Context(), s.swapText); err != nil {
 			t.Fatal(err)
 		}
 		if first == nil {

@@ -18,9 +18,9 @@ type File struct {
 	Path string
 	// Most is how many bytes are read: a file that has more is an error. The default, 0, is any number.
 	Most int64
-	// Settle is for how long a file that has been read before must have been left alone to be read again. The default, 0, is
+	// Unchanged is for how long a file that has been read before must have been left alone to be read again. The default, 0, is
 	// not at all.
-	Settle time.Duration
+	Unchanged time.Duration
 
 	read bool        // whether it has been read
 	last fs.FileInfo // of the last version understood; nil: there is none, or it may have changed since
@@ -40,7 +40,7 @@ func (f *File) Read() (text []byte, info fs.FileInfo, err error) {
 	case f.Most > 0 && info.Size() > f.Most:
 		return nil, nil, fmt.Errorf("%s: has %d bytes, which are more than %d", f.Path, info.Size(), f.Most)
 	}
-	if age := time.Since(info.ModTime()); f.read && 0 <= age && age < f.Settle {
+	if age := time.Since(info.ModTime()); f.read && 0 <= age && age < f.Unchanged {
 		return nil, info, nil
 	}
 	text, info, err = readWhole(f.Path, f.Most)
