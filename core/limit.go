@@ -167,6 +167,29 @@ func (q Quota) Exact() Quota {
 	return Quota{limitWith(p)}
 }
 
+// WithDebt returns the quota with debt: settlements ([Reservation.Settle], [Limiter.Charge]) use up to most units more than the capacity, where
+// otherwise the rest is forgiven. Checks never do: nothing passes until the debt is paid. So a client that declares too little pays for
+// its units, later. In any time τ no more units are charged than the capacity, the units that drain in τ, and the debt. A most of [math.MaxInt] is as
+// much as can be counted: then a client uses no more than the rate in the long run, however little it declares. The text of such a quota ends with
+// ", debt 50" or ", debt unlimited".
+//
+// In debt, Remaining is 0, RetryAfter is the wait until the debt is paid and the cost fits, and a refund gives back exactly the units that were
+// charged. A [Limiter.HoldBack] makes no debt. A clock that steps back is a debt of as long under [GCRA], which knows an instant alone.
+//
+// [Leaky], [TokenBucket] and [GCRA] can have debt, since it is paid as they drain. Another limit with debt, a debt of less than 0, and the share of a
+// limit with debt ([FairShare]) are not valid. 0 is no debt. A limit with a name keeps its used units when its debt changes. Unlimited has no debt.
+func (q Quota) WithDebt(most int) Quota {
+	if q == Unlimited {
+		return q
+	}
+	p := q.known().Params
+	p.Debt = most
+	return Quota{limitWith(p)}
+}
+
+// Debt returns how many units more than the capacity settlements may use: see [Quota.WithDebt].
+func (q Quota) Debt() int { return q.known().Debt }
+
 func (l limit) Name() string { return l.known().Label() }
 
 func (l limit) Identity() Limit {

@@ -30,6 +30,10 @@ func TestValidate(t *testing.T) {
 		{core.FixedWindow(1, time.Microsecond), nil},
 		{core.SlidingWindow(100_000, year), nil},
 		{core.SlidingLog(1_000_000, year), nil},
+		{core.Leaky(10, second).WithDebt(50), nil},
+		{core.TokenBucket(1_000_000, core.Per(999_999, year)).WithDebt(math.MaxInt), nil},
+		{core.GCRA(1_000_000_000, core.PerSecond(1_000_000_000)).WithDebt(math.MaxInt), nil},
+		{core.SlidingLog(10, time.Hour).WithDebt(0), nil}, // which is none
 
 		{core.Quota{}, []string{"zero Limit", "core.Leaky"}},
 		{core.Leaky(0, second), []string{"leaky 0, 1/s", "capacity 0"}},
@@ -51,6 +55,11 @@ func TestValidate(t *testing.T) {
 		{core.Leaky(101, core.Per(1, year)), []string{"leaky 101, 1/365d", "100 years"}},
 		{core.Leaky(math.MaxInt, core.PerSecond(1)), []string{"9223372036854775807", "2^53"}},
 		{core.Leaky(1_000_000_000, core.Per(999_999_937, year)), []string{"leaky 1000000000, 999999937/365d", "2^53"}},
+		{core.Leaky(10, second).WithDebt(-1), []string{"leaky 10, 1/s, debt -1", "debt -1 is less than 0"}},
+		{core.Leaky(10, second).WithDebt(math.MaxInt - 1), []string{"capacity 10 and debt 9223372036854775806"}},
+		{core.Leaky(10, core.Per(1, year)).WithDebt(91), []string{"leaky 10, 1/365d, debt 91", "100 years"}},
+		{core.Shaping(10, second).WithDebt(5), []string{"shaping 10, 1/s, debt 5", "has no debt"}},
+		{core.SlidingLog(10, time.Hour).WithDebt(math.MaxInt), []string{"sliding-log 10, 1h, debt unlimited", "has no debt"}},
 		{core.Leaky(10, second).Named("a b"), []string{`"a b"`, `' '`, "byte 1"}},
 		{core.Leaky(10, second).Named("9lives"), []string{`"9lives"`, "byte 0"}},
 		{core.Leaky(10, second).Named("é"), []string{"byte 0"}},

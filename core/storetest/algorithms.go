@@ -16,13 +16,15 @@ type algorithm struct {
 	fresh state
 	// window has the model work with windows, and not with a level that drains at a steady pace.
 	window bool
+	// owes says that limits of the algorithm can have debt.
+	owes bool
 }
 
 var algorithms = []algorithm{
-	{name: "leaky", limit: core.Leaky, fresh: metered{}},
+	{name: "leaky", limit: core.Leaky, fresh: metered{}, owes: true},
 	{name: "shaping", limit: core.Shaping, fresh: scheduled{}},
-	{name: "token-bucket", limit: core.TokenBucket, fresh: metered{}},
-	{name: "gcra", limit: core.GCRA, fresh: scheduled{}},
+	{name: "token-bucket", limit: core.TokenBucket, fresh: metered{}, owes: true},
+	{name: "gcra", limit: core.GCRA, fresh: scheduled{}, owes: true},
 	{name: "fixed-window", limit: windowOf(core.FixedWindow), fresh: fixed{}, window: true},
 	{name: "sliding-window", limit: windowOf(core.SlidingWindow), fresh: sliding{}, window: true},
 	{name: "sliding-log", limit: windowOf(core.SlidingLog), fresh: logged{}, window: true},

@@ -67,7 +67,11 @@ func drawLimit(t *rapid.T, algorithm string) core.Quota {
 			c := rapid.SampledFrom(coarse).Draw(t, "in milliseconds")
 			capacity, rate = c.capacity, c.rate
 		}
-		return newLimit(algorithm, capacity, rate)
+		l := newLimit(algorithm, capacity, rate)
+		if debt := rapid.IntRange(0, 3*capacity).Draw(t, "debt"); algorithmOf(algorithm).owes && debt%3 == 0 {
+			l = l.WithDebt(debt / 3)
+		}
+		return l
 	}).Filter(func(l core.Quota) bool { return l.Validate() == nil }).Draw(t, "limit")
 }
 

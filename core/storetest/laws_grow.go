@@ -109,7 +109,7 @@ func grownAgrees(t *testing.T, s *stand) {
 			total -= c.check.Cost
 			own := max(0, cost-total)
 			cost -= own
-			m.model.settle(c, min(own, l.Capacity())-c.check.Cost, false, m.now())
+			m.model.settle(c, min(own, mostCharged(l))-c.check.Cost, false, m.now())
 		}
 		m.expect(t)
 		if err := r.Settle(t.Context(), 0); !errors.Is(err, core.ErrSettled) {

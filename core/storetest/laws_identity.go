@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -80,7 +81,11 @@ func (s *stand) recovery(t *rapid.T, l core.Limit) time.Duration {
 		start, end := numbersOf(l).calendar(s.clock.now.Load())
 		return time.Duration(end-start)*time.Microsecond + 4*24*time.Hour
 	}
-	return s.allow(t, s.key(), l, l.Capacity()).ResetAfter
+	d, err := s.limiter.Charge(tContext(t), s.key(), l.(core.Quota), math.MaxInt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d.ResetAfter
 }
 
 func keysAreApart(t *testing.T, s *stand) {

@@ -57,6 +57,7 @@ type state interface {
 type numbers struct {
 	limit    core.Limit
 	capacity *big.Rat
+	most     *big.Rat // events that count: the capacity, and the debt of settlements
 	tick     int64    // microseconds
 	pace     *big.Rat // of a meter: events that drain in a tick
 	window   int64    // of a window: ticks
@@ -66,8 +67,15 @@ type numbers struct {
 // most is the largest number of units that a limit may count.
 const most = 1<<53 - 1
 
+// longest is how many microseconds a limit may take to recover: a century.
+const longest = 100 * 365 * 24 * 3_600_000_000
+
 func numbersOf(l core.Limit) numbers {
 	n := numbers{limit: l, capacity: new(big.Rat).SetInt64(int64(l.Capacity()))}
+	n.most = n.capacity
+	if q, is := l.(core.Quota); is && q.Debt() < math.MaxInt {
+		n.most = new(big.Rat).SetInt64(int64(q.Capacity() + q.Debt()))
+	}
 	for _, tick := range []int64{1, 1000} {
 		n.tick = tick
 		ticks := big.NewRat(int64(l.Rate().Period), 1000*tick) // in a period
@@ -85,7 +93,8 @@ func numbersOf(l core.Limit) numbers {
 			}
 		default:
 			n.pace = new(big.Rat).Quo(new(big.Rat).SetInt64(int64(l.Rate().Events)), ticks)
-			if fits(new(big.Rat).Mul(n.capacity, new(big.Rat).SetInt(n.pace.Denom()))) {
+			if units := new(big.Rat).SetInt(n.pace.Denom()); fits(units.Mul(n.most, units)) {
+				n.oweMost()
 				return n
 			}
 		}
@@ -93,10 +102,28 @@ func numbersOf(l core.Limit) numbers {
 	return n
 }
 
+// oweMost has a limit of unlimited debt count as many events as units can, and as drain in the longest time that a limit may
+// take to recover.
+func (n *numbers) oweMost() {
+	if q, is := n.limit.(core.Quota); is && q.Debt() == math.MaxInt {
+		units := least(new(big.Rat).SetInt64(most), new(big.Rat).Mul(new(big.Rat).SetInt64(longest/n.tick), new(big.Rat).SetInt(n.pace.Num())))
+		events := units.Quo(units, new(big.Rat).SetInt(n.pace.Denom()))
+		n.most = new(big.Rat).SetInt(new(big.Int).Quo(events.Num(), events.Denom()))
+	}
+}
+
+// mostCharged returns how many events settlements may use of a limit.
+func mostCharged(l core.Limit) int {
+	if q, is := l.(core.Quota); !is || q.Debt() == 0 {
+		return l.Capacity()
+	}
+	return int(numbersOf(l).most.Num().Int64())
+}
+
 func fits(units *big.Rat) bool { return units.Cmp(new(big.Rat).SetInt64(most)) <= 0 }
 
 func (n numbers) same(other numbers) bool {
-	return n.tick == other.tick && n.window == other.window && n.capacity.Cmp(other.capacity) == 0 &&
+	return n.tick == other.tick && n.window == other.window && n.most.Cmp(other.most) == 0 &&
 		(n.pace == nil || n.pace.Cmp(other.pace) == 0)
 }
 

@@ -21,7 +21,7 @@ func recovery(l core.Limit) int64 {
 	if n.pace == nil {
 		return 2 * n.window * n.tick
 	}
-	return roundedUp(new(big.Rat).Quo(n.capacity, n.pace)).Int64() * n.tick
+	return roundedUp(new(big.Rat).Quo(n.most, n.pace)).Int64() * n.tick
 }
 
 // reserve remembers that a charge is given back at its end, and returns it with its name.
@@ -74,5 +74,5 @@ func (m *model) settleOpen(c charge, cost int, now int64) {
 		}
 		m.open[id] = slices.Delete(m.open[id], place, place+1)
 	}
-	m.settle(c, min(cost, c.check.Limit.Capacity())-c.check.Units(), false, now)
+	m.settle(c, min(cost, mostCharged(c.check.Limit))-c.check.Units(), false, now)
 }

@@ -87,7 +87,10 @@ func (n *noted) givenBack(order int, back *big.Rat) {
 // settle changes a charge by events, or raises the used units to them.
 func (m *model) settle(c charge, events int, raise bool, now int64) {
 	id := identity(c.check)
-	events = max(-c.check.Limit.Capacity(), min(events, c.check.Limit.Capacity()))
+	events = max(-mostCharged(c.check.Limit), min(events, mostCharged(c.check.Limit)))
+	if raise { // without debt
+		events = min(events, c.check.Limit.Capacity())
+	}
 	if events == 0 {
 		return
 	}
@@ -163,7 +166,7 @@ func (m *model) settleIn(found state, c charge, events int, raise bool, now int6
 func (m *model) corrected(id string, c charge, asked, own numbers, s state, events int, raise bool, now int64) *big.Rat {
 	taken, _ := s.understood(own, now)
 	used := taken.used(own, now)
-	notes, n := m.notes[id], least(new(big.Rat).SetInt64(int64(max(events, -events))), own.capacity)
+	notes, n := m.notes[id], least(new(big.Rat).SetInt64(int64(max(events, -events))), own.most)
 	if notes != nil && !notes.by.same(own) {
 		notes = nil // they mean nothing any more
 	}
@@ -171,7 +174,7 @@ func (m *model) corrected(id string, c charge, asked, own numbers, s state, even
 	case raise:
 		n = most0(n.Sub(n, used))
 	case events > 0:
-		n = least(n, new(big.Rat).Sub(own.capacity, used))
+		n = least(n, new(big.Rat).Sub(own.most, used))
 	case c.at == 0:
 		n = least(n, used)
 		n.Neg(n)
@@ -183,7 +186,7 @@ func (m *model) corrected(id string, c charge, asked, own numbers, s state, even
 		n.Neg(n)
 	}
 	level := new(big.Rat).Add(n, used)
-	if notes != nil && (n.Sign() != 0 || events < 0 && c.at != 0) {
+	if notes != nil && n.Sign() != 0 {
 		notes.drain(least(used, level), now)
 		notes.level, notes.at = level, now
 	}
@@ -196,7 +199,7 @@ func (m *model) corrected(id string, c charge, asked, own numbers, s state, even
 // refunded returns how many of the events of a charge come back, or nil if that changes nothing.
 func (m *model) refunded(id string, c charge, asked, own numbers, notes *noted, used *big.Rat, events int, now int64) *big.Rat {
 	units := new(big.Rat).SetInt64(int64(events))
-	back := least(least(units, own.capacity), used)
+	back := least(least(units, own.most), used)
 	if c.check.Limit.Algorithm() != "shaping" {
 		c.used = units
 	} else if used.Cmp(leftOf(c, asked, own, now)) > 0 {
@@ -221,7 +224,7 @@ func (m *model) refunded(id string, c charge, asked, own numbers, notes *noted, 
 func leftOf(c charge, asked, own numbers, now int64) *big.Rat {
 	left := stillLeft(asked, c.used, c.at, now)
 	if !own.same(asked) {
-		left = least(whole(left), stillLeft(own, least(whole(c.used), own.capacity), c.at, now))
+		left = least(whole(left), stillLeft(own, least(whole(c.used), own.most), c.at, now))
 	}
 	return left
 }

@@ -28,8 +28,8 @@ func renumbered(level *big.Rat, from, to numbers) (*big.Rat, bool) {
 	}
 	units := new(big.Rat).Mul(level, new(big.Rat).SetInt(to.pace.Denom()))
 	level = new(big.Rat).SetFrac(roundedUp(units), to.pace.Denom())
-	if level.Cmp(to.capacity) > 0 {
-		level = to.capacity
+	if level.Cmp(to.most) > 0 {
+		level = to.most
 	}
 	return level, true
 }
@@ -71,9 +71,9 @@ func (s scheduled) understood(l numbers, now int64) (state, bool) {
 		return scheduled{by: l, free: start}, false
 	}
 	level := s.used(s.by, now)
-	tooMuch := level.Cmp(s.by.capacity) > 0
+	tooMuch := level.Cmp(s.by.most) > 0
 	if tooMuch {
-		level = s.by.capacity
+		level = s.by.most
 	}
 	level, renumbered := renumbered(level, s.by, l)
 	return scheduled{by: l, free: start.Add(start, new(big.Rat).Quo(level, l.pace))}, tooMuch || renumbered

@@ -21,7 +21,7 @@ type Factory func(t *testing.T, now func() time.Time) core.Store
 
 // Run checks that a store keeps every law. Its subtests run in parallel.
 func Run(t *testing.T, newStore Factory) {
-	for _, law := range slices.Concat(laws, leaving, choosing, settling, growing, reserving, holding, waiting, banning, leasing, sharing, prepaying) {
+	for _, law := range slices.Concat(laws, leaving, choosing, settling, growing, reserving, holding, waiting, banning, leasing, sharing, prepaying, owing) {
 		t.Run(law.name, func(t *testing.T) {
 			t.Parallel()
 			for _, algorithm := range law.algorithms() {

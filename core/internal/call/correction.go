@@ -157,7 +157,9 @@ type Settled struct {
 func (s *Settled) correction() Correction {
 	c := Correction{Correction: s.Spec.Correction(s.Units, s.Cost, s.At), Key: s.Key, Spec: s.Spec, Wanted: s.Wanted && !s.Spec.Shared}
 	c.Holder, c.Raise, c.Renew, c.Oldest = s.Holder, s.Raise, s.Renew, s.Oldest
-	c.TopUp = s.TopUp
+	if c.TopUp = s.TopUp; s.Raise { // without debt
+		c.Events = min(c.Events, s.Spec.Capacity)
+	}
 	if s.Reserved {
 		c.Reserved, c.Charged = true, s.Units
 		c.Instead = min(s.Cost, s.Spec.MostCharged())

@@ -58,12 +58,13 @@ var table = [end]struct {
 	load       int    // how many checks of a bucket take a script as long as one of its checks; 0: one
 	shared     bool   // tenants may have shares of its limits: see fair
 	prepaid    bool   // its units never come back by themselves
+	owes       bool   // settlements may use more than the capacity: see Params.Debt
 	unreserved string // why a charge cannot be given back by itself after a time; "": it can
 }{
-	Leaky:       {name: "leaky", arithmetic: meter{}, observed: 1, next: "next drip", grants: Steady, shared: true},
+	Leaky:       {name: "leaky", arithmetic: meter{}, observed: 1, next: "next drip", grants: Steady, shared: true, owes: true},
 	Shaping:     {name: "shaping", arithmetic: meter{absolute: true}, observed: 1, next: "next turn", delays: true, unreserved: "hands turns on"},
-	TokenBucket: {name: "token-bucket", arithmetic: meter{}, observed: 1, next: "next token", grants: Steady, shared: true},
-	GCRA:        {name: "gcra", arithmetic: meter{absolute: true, forgets: true}, observed: 1, next: "next", grants: Steady},
+	TokenBucket: {name: "token-bucket", arithmetic: meter{}, observed: 1, next: "next token", grants: Steady, shared: true, owes: true},
+	GCRA:        {name: "gcra", arithmetic: meter{absolute: true, forgets: true}, observed: 1, next: "next", grants: Steady, owes: true},
 	FixedWindow: {name: "fixed-window", arithmetic: fixed{}, observed: 2, next: "window ends", windowed: true, grants: Closing},
 	SlidingWindow: {
 		name: "sliding-window", arithmetic: sliding{}, observed: 3, next: "next", windowed: true, estimates: true, grants: Metered,

@@ -21,7 +21,8 @@ func newArguments(s *Spec) arguments {
 		a.limits[i] = string(s.appendArgument(scratch[:0], i&charges != 0, i&goesOn != 0, Alone, 0))
 	}
 	capacity := strconv.FormatInt(s.Full, 10)
-	a.words = [...]any{"0", capacity, capacity, strconv.FormatInt(s.Drain+s.Window, 10), strconv.FormatInt(s.Tick, 10), ""}
+	ceiling := strconv.FormatInt(s.Full-s.Weigh(s.Owed), 10)
+	a.words = [...]any{"0", capacity, ceiling, strconv.FormatInt(s.Drain+s.Window, 10), strconv.FormatInt(s.Tick, 10), ""}
 	if s.Name != "" {
 		a.words[5] = strings.TrimPrefix(string(appendSpaced(scratch[:0], s.arithmetic.numbers(&s.Units)...)), " ")
 	}
@@ -104,7 +105,7 @@ func (s *Spec) CheckWords(charges bool, headroom int, clock func() int64) [6]any
 		words[0] = charged
 	}
 	if headroom > 0 {
-		words[2] = s.Full - s.Weigh(headroom)
+		words[2] = s.Full - s.Weigh(headroom+s.Owed)
 	}
 	if s.calendar != nil {
 		words[5] = s.around(clock()).numbers
@@ -156,7 +157,7 @@ func (s *Spec) appendArgumentOf(b []byte, mode string, more bool, among Among, h
 	b = append(b, ' ')
 	b = append(b, s.Algorithm.String()...)
 	b = appendSpaced(b, s.Full)
-	if headroom > 0 {
+	if headroom += s.Owed; headroom > 0 { // checks leave the debt to settlements
 		b = append(b, '-')
 		b = strconv.AppendInt(b, s.Weigh(headroom), 10)
 	}

@@ -21,6 +21,9 @@ func drawSpec(t *rapid.T) *Spec {
 		if p.Algorithm.Windowed() {
 			p.Events = p.Capacity
 		}
+		if table[p.Algorithm].owes {
+			p.Debt = max(0, rapid.IntRange(-10, 20).Draw(t, "debt"))
+		}
 		if p.Algorithm.Dated() {
 			step := time.Second + time.Duration(rapid.IntRange(0, 2000).Draw(t, "step"))*time.Microsecond
 			p = CalendarParams(p.Capacity, calendar.Period{Unit: calendar.Step, Step: step})

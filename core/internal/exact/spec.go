@@ -23,6 +23,8 @@ type Params struct {
 	Name string
 	// Capacity is how many events pass at once when the limit is fresh.
 	Capacity int
+	// Debt is how many events more than the Capacity settlements may use; [math.MaxInt] is as many as can be counted. Checks may not.
+	Debt int
 	// Events pass in each Period: the rate of a meter. Those of a window are the Capacity.
 	Events int
 	// Period is the period of the rate, or the length of the window. Where a calendar cuts windows of
@@ -55,6 +57,9 @@ func (p Params) Share(n int) Params {
 		return p
 	}
 	p.Capacity = (p.Capacity-1)/n + 1
+	if p.Debt > 0 && p.Debt < math.MaxInt {
+		p.Debt = (p.Debt-1)/n + 1
+	}
 	if p.Algorithm.Windowed() {
 		p.Events = p.Capacity
 		return p
@@ -104,6 +109,8 @@ type Traits struct {
 	// each event by itself.
 	Load     int
 	Itemized bool
+	// Owed is how many events of the Full units only settlements may use: the Debt, as far as it can be counted.
+	Owed int
 	// MostFitting is how many events fit at most: the capacity, of which the share of a tenant with a weight has several.
 	MostFitting int
 	// MostNeeded is how many events a check needs at most: one more than the capacity, which never fit, or one if any number of them
@@ -165,6 +172,9 @@ func NewSpec(p Params, identity *Spec) *Spec {
 			s.offsets = new(offsets)
 		}
 	}
+	if p.Debt > 0 && s.problem == nil {
+		s.Owed = int(s.Full/s.Weight) - p.Capacity
+	}
 	if s.Plain = s.problem == nil && !s.Shared; s.problem == nil {
 		s.arguments, s.StateName, s.UnitArgument = newArguments(s), s.stateName(), s.Weight
 	}
@@ -212,7 +222,11 @@ func (p *Params) units() (Units, error) {
 	if strings.HasPrefix(p.Name, Reserved) && !p.Own {
 		return Units{}, fmt.Errorf("limit name %q begins with %q, as this package's own do: choose another name", p.Name, Reserved)
 	}
-	u, err := table[p.Algorithm].arithmetic.units(p)
+	whole, err := p.withDebt()
+	if err != nil {
+		return Units{}, fmt.Errorf("%s: %w", p, err)
+	}
+	u, err := table[p.Algorithm].arithmetic.units(&whole)
 	if err != nil {
 		return Units{}, fmt.Errorf("%s: %w", p, err)
 	}
@@ -310,12 +324,12 @@ func (s *Spec) Store(st *State, u Usage, now int64, cost int, h Holder) {
 }
 
 // Fits reports whether cost events may pass. They are at least one, and no more than the capacity.
-func (s *Spec) Fits(u Usage, cost int) bool { return s.arithmetic.fits(s, u, cost) }
+func (s *Spec) Fits(u Usage, cost int) bool { return s.arithmetic.fits(s, u, cost+s.Owed) }
 
 // Wait returns how long it takes until cost events fit that do not fit now, and whether that is a guess: it is unknown when places
 // are given back.
 func (s *Spec) Wait(u Usage, cost int) (wait int64, guess bool) {
-	return s.arithmetic.wait(s, u, cost), s.Algorithm.Holds()
+	return s.arithmetic.wait(s, u, cost+s.Owed), s.Algorithm.Holds()
 }
 
 // Longer returns how much longer a denied cost waits than a smaller or equal one that is denied at
@@ -335,7 +349,13 @@ func (s *Spec) Estimates() bool { return s.Name != "" && table[s.Algorithm].esti
 func (s *Spec) Charged(u Usage, cost int) Usage { return s.arithmetic.charged(s, u, cost) }
 
 // Left returns how many whole events still fit, the wait until more do, or 0 if nothing is used, and that of Reset.
-func (s *Spec) Left(u Usage) (remaining int, next, reset int64) { return s.arithmetic.left(s, u) }
+func (s *Spec) Left(u Usage) (remaining int, next, reset int64) {
+	remaining, next, reset = s.arithmetic.left(s, u)
+	if remaining -= s.Owed; remaining < 0 { // it is in debt
+		remaining, next = 0, s.arithmetic.wait(s, u, 1+s.Owed)
+	}
+	return remaining, next, reset
+}
 
 // Remaining returns how many whole events still fit.
 func (s *Spec) Remaining(u Usage) int {
@@ -362,13 +382,13 @@ func (s *Spec) Keep(u Usage, now int64) int64 {
 	return until
 }
 
-// MostCharged returns how many events a charge can have that is settled under the spec. Holders keep all
+// MostCharged returns how many events a charge can have that is settled under the spec, with its debt. Holders keep all
 // their places when a named limit is made smaller.
 func (s *Spec) MostCharged() int {
 	if s.Algorithm.Holds() {
 		return mostLogged
 	}
-	return s.Capacity
+	return s.Capacity + s.Owed
 }
 
 // Delay returns how long a check is delayed by a usage before it in the queue, if undelayed events of the

@@ -40,6 +40,9 @@ func (p *Params) String() string {
 	if p.Algorithm.Shares() {
 		b = p.appendFair(b)
 	}
+	if p.Debt != 0 {
+		b = p.appendDebt(append(b, ", debt "...))
+	}
 	if p.Exact {
 		b = append(b, ", "...)
 		b = append(b, exactMark...)
@@ -94,6 +97,9 @@ func (p *Params) derivedName() string {
 	}
 	if p.Algorithm.Bans() {
 		b = p.Ban.appendName(b)
+	}
+	if p.Debt != 0 {
+		b = p.appendDebt(append(b, debtMark...))
 	}
 	return string(b)
 }
@@ -178,6 +184,11 @@ func Parse(text string) (Params, error) {
 	p, pace := Params{Algorithm: algorithm, Name: name, Capacity: capacity, Events: capacity}, strings.TrimSpace(pace)
 	if last := strings.LastIndexByte(pace, ','); !algorithm.Shares() && last >= 0 && strings.TrimSpace(pace[last+1:]) == exactMark {
 		p.Exact, pace = true, strings.TrimSpace(pace[:last])
+	}
+	if !algorithm.Shares() {
+		if pace, err = p.parseDebt(pace); err != nil {
+			return Params{}, err
+		}
 	}
 	switch {
 	case algorithm.Dated():
@@ -287,7 +298,10 @@ func ParseDerivedName(name string) (Params, bool) {
 	if !ok {
 		return Params{}, false
 	}
-	start := parts[0] + " " + parts[1] + ", "
+	start, end := parts[0]+" "+parts[1]+", ", ""
+	if pace, debt, owes := strings.Cut(parts[2], debtMark); owes {
+		parts[2], end = pace, ", debt "+debt
+	}
 	candidates := []string{parts[2]}
 	switch {
 	case algorithm.Dated():
@@ -296,7 +310,7 @@ func ParseDerivedName(name string) (Params, bool) {
 		candidates = []string{banText(parts[2])}
 	}
 	for _, pace := range candidates {
-		p, err := Parse(start + pace)
+		p, err := Parse(start + pace + end)
 		if err == nil && p.derivedName() == name && NewSpec(p, nil).Problem() == nil {
 			return p, true
 		}
