@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/internal/unexported"
 )
 
 // unshaped are the algorithms with charges that can be reserved for a time: those without queues and calendars.
@@ -93,13 +94,30 @@ func endedComesBackInParts(t *testing.T, s *stand) {
 	look(299)
 }
 
+// settleUnasked settles a reservation without asking for the numbers of the limit.
+func settleUnasked(t rapid.TB, r *core.Reservation, cost int) {
+	t.Helper()
+	done := make(chan error, 1)
+	err := unexported.SettleBeside(r, func(err error) { done <- err }, cost)
+	if err == nil {
+		err = <-done
+	}
+	if err != nil {
+		t.Fatalf("SettleBeside(%d): %v", cost, err)
+	}
+}
+
 func settledInTime(t *testing.T, s *stand) {
 	rapid.Check(t, func(t *rapid.T) {
 		l, key := hourly(s.algorithm), s.key()
 		r := s.reserve(t, core.Check{Key: key, Limit: l, Cost: 5, ReserveFor: time.Minute})
 		s.wait(time.Duration(rapid.IntRange(0, 59).Draw(t, "seconds")) * time.Second)
 		cost := rapid.IntRange(0, 10).Draw(t, "real cost")
-		settleAs(t, r, cost)
+		if rapid.Bool().Draw(t, "told what is left") {
+			settleAs(t, r, cost)
+		} else {
+			settleUnasked(t, r, cost)
+		}
 		for range 2 {
 			if d := s.reserve(t, core.Check{Key: key, Limit: l, Cost: 11, ReserveFor: time.Minute}).Decisions()[0]; d.Remaining != 10-cost {
 				t.Fatalf("settled at %d, %d of 10 are left", cost, d.Remaining)
