@@ -25,7 +25,7 @@ var algorithms = []algorithm{
 	{name: "shaping", limit: core.Shaping, fresh: scheduled{}},
 	{name: "token-bucket", limit: core.TokenBucket, fresh: metered{}, owes: true},
 	{name: "gcra", limit: core.GCRA, fresh: scheduled{}, owes: true},
-	{name: "fixed-window", limit: windowOf(core.FixedWindow), fresh: fixed{}, window: true},
+	{name: "fixed-window", limit: windowOf(core.FixedWindow), fresh: fixed{}, window: true, owes: true},
 	{name: "sliding-window", limit: windowOf(core.SlidingWindow), fresh: sliding{}, window: true},
 	{name: "sliding-log", limit: windowOf(core.SlidingLog), fresh: logged{}, window: true},
 	{name: "calendar", limit: seasonal, fresh: dated{}, window: true},

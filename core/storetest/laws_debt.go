@@ -21,6 +21,7 @@ var owing = []law{
 	{"a refund after a debt restores the key", owers, refundedDebt},
 	{"only settlements and charges make debt", owers, noDebtByChecks},
 	{"a named limit keeps its debt, as far as its new numbers have one", owers, namedKeepsDebt},
+	{"a window in debt is followed by the next one at once, which pays", []string{"fixed-window"}, windowsPay},
 }
 
 // owers are the algorithms of limits that can have debt.
@@ -44,6 +45,10 @@ func drawOwing(t *rapid.T, algorithm string) core.Quota {
 
 // draining returns how long it takes until units of a limit have drained.
 func draining(l core.Quota, units int) time.Duration {
+	if n := numbersOf(l); n.pace == nil {
+		windows := (int64(units) + n.each() - 1) / n.each()
+		return time.Duration(windows*n.window) * tick(l)
+	}
 	ticks := new(big.Rat).SetInt64(int64(units))
 	return time.Duration(roundedUp(ticks.Quo(ticks, numbersOf(l).pace)).Int64()) * tick(l)
 }
@@ -125,6 +130,9 @@ func nothingInDebt(t *testing.T, s *stand) {
 func longRunRate(t *testing.T, s *stand) {
 	rapid.Check(t, func(t *rapid.T) {
 		capacity, perSecond := rapid.IntRange(1, 20).Draw(t, "capacity"), rapid.IntRange(1, 20).Draw(t, "rate")
+		if algorithmOf(s.algorithm).window {
+			perSecond = capacity
+		}
 		l, key := newLimit(s.algorithm, capacity, core.PerSecond(perSecond)).WithDebt(math.MaxInt), s.key()
 		used, began := 0, s.clock.now.Load()
 		for range rapid.IntRange(1, 20).Draw(t, "calls") {
@@ -241,6 +249,9 @@ func noDebtByChecks(t *testing.T, s *stand) {
 }
 
 func namedKeepsDebt(t *testing.T, s *stand) {
+	if algorithmOf(s.algorithm).window {
+		return // windowsPay says it
+	}
 	key := s.key()
 	plan := func(debt int) core.Quota {
 		return newLimit(s.algorithm, 10, core.PerSecond(1)).Named("plan").WithDebt(debt)
@@ -270,5 +281,47 @@ func namedKeepsDebt(t *testing.T, s *stand) {
 	s.wait(time.Microsecond)
 	if d := s.allow(t, key, plan(5), 1); !d.Allowed {
 		t.Errorf("1 at RetryAfter: %+v", answerOf(d))
+	}
+}
+
+func windowsPay(t *testing.T, s *stand) {
+	for _, l := range []core.Quota{of(s.algorithm, 10, time.Minute).WithDebt(50), of(s.algorithm, 10, time.Minute).WithDebt(50).Named("plan")} {
+		key := s.key()
+		r := s.reserve(t, core.Check{Key: key, Limit: l, Cost: 1})
+		s.wait(20 * time.Second)
+		settleAs(t, r, 34)
+		for _, step := range []struct {
+			later           time.Duration
+			remaining, left int // of the 34
+			retry           time.Duration
+		}{
+			{0, 0, 34, 160 * time.Second}, {40*time.Second - time.Microsecond, 0, 34, 2*time.Minute + time.Microsecond}, {time.Microsecond, 0, 24, 2 * time.Minute},
+			{time.Minute, 0, 14, time.Minute}, {time.Minute, 6, 4, 0},
+		} {
+			s.wait(step.later)
+			d := s.peek(t, key, l)
+			if d.Remaining != step.remaining || d.RetryAfter != step.retry || d.Allowed != (step.retry == 0) {
+				t.Errorf("%s: %d are left of 34: %+v, want %d remaining, and a wait of %v", l, step.left, answerOf(d), step.remaining, step.retry)
+			}
+		}
+		if d := s.allow(t, key, l, 6); !d.Allowed || d.Remaining != 0 {
+			t.Errorf("%s: 6 in the window that pays the last 4: %+v", l, answerOf(d))
+		}
+		s.wait(time.Minute)
+		if d := s.peek(t, key, l); d.Remaining != 10 || d.ResetAfter != 0 {
+			t.Errorf("%s: %+v, when all is paid", l, answerOf(d))
+		}
+		late := s.reserve(t, core.Check{Key: key, Limit: l, Cost: 10})
+		s.wait(90 * time.Second)
+		settleAs(t, late, 15) // 5 more than the closed window was charged
+		if d := s.peek(t, key, l); d.Remaining != 5 || d.ResetAfter != time.Minute {
+			t.Errorf("%s: %+v, when 5 were missing of a window that has closed", l, answerOf(d))
+		}
+		early := s.reserve(t, core.Check{Key: key, Limit: l, Cost: 5})
+		s.wait(time.Minute)
+		settleAs(t, early, 0) // that window has closed
+		if d := s.peek(t, key, l); d.Remaining != 10 {
+			t.Errorf("%s: %+v", l, answerOf(d))
+		}
 	}
 }

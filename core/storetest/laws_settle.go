@@ -113,7 +113,7 @@ func addedAsIfAtOnce(t *testing.T, s *stand) {
 		realCost := rapid.IntRange(1, remaining).Draw(t, "real cost")
 		r := s.reserve(t, core.Check{Key: settled, Limit: l, Cost: rapid.IntRange(1, realCost).Draw(t, "reserved")})
 		s.allow(t, once, l, realCost)
-		if !slices.Contains(meters, s.algorithm) { // where added units drain from now on
+		if !slices.Contains(meters, s.algorithm) && l.Debt() == 0 { // where added units count from now on
 			s.wait(drawWait(t, r.Decisions()[0]))
 		}
 		settleAs(t, r, realCost)

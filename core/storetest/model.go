@@ -85,6 +85,7 @@ func numbersOf(l core.Limit) numbers {
 			return n
 		case "fixed-window", "sliding-log":
 			n.window = ticks.Num().Int64()
+			n.oweMost()
 			return n
 		case "sliding-window":
 			n.window = ticks.Num().Int64()
@@ -102,10 +103,24 @@ func numbersOf(l core.Limit) numbers {
 	return n
 }
 
+// each returns how many events of a debt a window pays, or 0 if there is none.
+func (n numbers) each() int64 {
+	if q, is := n.limit.(core.Quota); is && q.Debt() > 0 && n.pace == nil {
+		return int64(q.Capacity())
+	}
+	return 0
+}
+
 // oweMost has a limit of unlimited debt count as many events as units can, and as drain in the longest time that a limit may
 // take to recover.
 func (n *numbers) oweMost() {
-	if q, is := n.limit.(core.Quota); is && q.Debt() == math.MaxInt {
+	q, is := n.limit.(core.Quota)
+	switch {
+	case !is || q.Debt() < math.MaxInt:
+	case n.pace == nil: // as many windows as fit pay it
+		windows := big.NewInt(longest / n.window)
+		n.most = least(new(big.Rat).SetInt64(most), new(big.Rat).SetInt(windows.Mul(windows, big.NewInt(int64(q.Capacity())))))
+	default:
 		units := least(new(big.Rat).SetInt64(most), new(big.Rat).Mul(new(big.Rat).SetInt64(longest/n.tick), new(big.Rat).SetInt(n.pace.Num())))
 		events := units.Quo(units, new(big.Rat).SetInt(n.pace.Denom()))
 		n.most = new(big.Rat).SetInt(new(big.Int).Quo(events.Num(), events.Denom()))

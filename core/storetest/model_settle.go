@@ -321,6 +321,7 @@ func counted(count int64, capacity, events int, raise bool) int64 {
 
 func (s fixed) settled(c charge, asked numbers, events int, raise bool, now int64) (after state, changed bool) {
 	own := s.by
+	s = s.paid(now)
 	open := s.count > 0 && s.closes > now
 	if s.count == 0 {
 		own = asked
@@ -329,10 +330,10 @@ func (s fixed) settled(c charge, asked numbers, events int, raise bool, now int6
 		s = fixed{by: own, closes: now + own.window}
 	}
 	s.closes = min(s.closes, now+own.window)
-	if c.at != 0 && (!open || c.at < s.closes-own.window) {
+	if c.at != 0 && (!open || c.at < s.closes-own.window) && (asked.each() == 0 || events < 0) {
 		return s, false
 	}
-	count := counted(s.count, c.check.Limit.Capacity(), events, raise)
+	count := counted(s.count, mostCharged(c.check.Limit), events, raise)
 	if count == s.count {
 		return s, false
 	}

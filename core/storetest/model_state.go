@@ -95,7 +95,7 @@ func (s scheduled) charged(l numbers, _ int64, cost int) state {
 	return s
 }
 
-// fixed is a count and when its window closes. A count of 0 is no window.
+// fixed is a count and when its window closes. A count of 0 is no window. A window in debt is followed by the next one at once.
 type fixed struct {
 	by     numbers
 	count  int64
@@ -103,19 +103,26 @@ type fixed struct {
 }
 
 func (s fixed) understood(l numbers, now int64) (state, bool) {
-	if s.count == 0 || s.closes <= now {
+	s = s.paid(now)
+	if s.count == 0 {
 		return fixed{by: l}, false
 	}
-	count, closes := min(s.count, int64(l.limit.Capacity())), min(s.closes, now+l.window)
+	count, closes := min(s.count, l.most.Num().Int64()), min(s.closes, now+l.window)
 	return fixed{by: l, count: count, closes: closes}, count != s.count || closes != s.closes
 }
 
-func (s fixed) used(_ numbers, now int64) *big.Rat {
-	if s.closes <= now {
-		return new(big.Rat)
+// paid returns the state in the window of an instant: each window that follows in debt pays a part.
+func (s fixed) paid(now int64) fixed {
+	if each := s.by.each(); s.count > 0 && s.closes <= now && each > 0 {
+		passed := min(1+(now-s.closes)/s.by.window, (s.count+each-1)/each)
+		s.count, s.closes = max(0, s.count-passed*each), s.closes+passed*s.by.window
+	} else if s.closes <= now {
+		s.count = 0
 	}
-	return new(big.Rat).SetInt64(s.count)
+	return s
 }
+
+func (s fixed) used(_ numbers, now int64) *big.Rat { return new(big.Rat).SetInt64(s.paid(now).count) }
 
 func (s fixed) charged(l numbers, now int64, cost int) state {
 	if s.count == 0 && cost > 0 {

@@ -65,7 +65,7 @@ var table = [end]struct {
 	Shaping:     {name: "shaping", arithmetic: meter{absolute: true}, observed: 1, next: "next turn", delays: true, unreserved: "hands turns on"},
 	TokenBucket: {name: "token-bucket", arithmetic: meter{}, observed: 1, next: "next token", grants: Steady, shared: true, owes: true},
 	GCRA:        {name: "gcra", arithmetic: meter{absolute: true, forgets: true}, observed: 1, next: "next", grants: Steady, owes: true},
-	FixedWindow: {name: "fixed-window", arithmetic: fixed{}, observed: 2, next: "window ends", windowed: true, grants: Closing},
+	FixedWindow: {name: "fixed-window", arithmetic: fixed{}, observed: 2, next: "window ends", windowed: true, grants: Closing, owes: true},
 	SlidingWindow: {
 		name: "sliding-window", arithmetic: sliding{}, observed: 3, next: "next", windowed: true, estimates: true, grants: Metered,
 	},
@@ -78,7 +78,7 @@ var table = [end]struct {
 	},
 	Ban: {name: "ban", arithmetic: ban{}, observed: 4, next: "strike expires", windowed: true, kind: Bans, unreserved: "is a ban"},
 	Calendar: {
-		name: "calendar", arithmetic: dated{}, observed: 2, next: "window ends", windowed: true, dated: true, grants: Closing,
+		name: "calendar", arithmetic: dated{}, observed: 2, next: "window ends", windowed: true, dated: true, grants: Closing, owes: true,
 		unreserved: "has windows of a calendar",
 	},
 	FairShare: {

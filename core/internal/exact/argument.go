@@ -161,6 +161,9 @@ func (s *Spec) appendArgumentOf(b []byte, mode string, more bool, among Among, h
 		b = append(b, '-')
 		b = strconv.AppendInt(b, s.Weigh(headroom), 10)
 	}
+	if s.Each > 0 {
+		b = strconv.AppendInt(append(b, '/'), s.Each, 10)
+	}
 	b = appendSpaced(b, s.Drain+s.Window, s.Tick) // drain or window is 0
 	if s.Algorithm.Bans() {
 		return s.Ban.append(b)

@@ -22,17 +22,21 @@ func (p Params) withDebt() (Params, error) {
 		return p, errors.New("is a share of a limit with debt, which cannot be shared")
 	case !table[p.Algorithm].owes:
 		return p, fmt.Errorf("has no debt: %s", withoutDebt)
+	case p.Algorithm.Dated() && p.Debt > p.Capacity:
+		return p, fmt.Errorf("debt is more than the capacity of %d: one window of a calendar pays it all", p.Capacity)
 	case p.Debt == math.MaxInt:
 		return p.withMostDebt()
 	case p.Debt > math.MaxInt-p.Capacity:
 		return p, fmt.Errorf("capacity %d and debt %d are too much", p.Capacity, p.Debt)
+	case p.Algorithm.Windowed() && int64(p.Debt/p.Capacity) >= int64(Longest/p.Period):
+		return p, fmt.Errorf("takes more than %d years to pay the debt", Longest/(365*day))
 	}
 	p.Capacity += p.Debt
 	return p, nil
 }
 
 // withoutDebt says why a limit of another algorithm has no debt.
-const withoutDebt = "a leaky bucket, a token bucket or GCRA can have one, since it is paid as they drain"
+const withoutDebt = "a leaky bucket, a token bucket, GCRA, a fixed window or a calendar can have one, which drains or is paid by the next windows"
 
 // withMostDebt is withDebt for as much as can be counted, and paid back in the longest time.
 func (p Params) withMostDebt() (Params, error) {
@@ -40,13 +44,19 @@ func (p Params) withMostDebt() (Params, error) {
 	if err != nil {
 		return p, err
 	}
+	if p.Algorithm.Windowed() {
+		u.Drain, u.Tick = int64(p.Capacity), p.Period.Microseconds() // as much in each window
+	}
 	units, ok := multiply(u.Drain, Longest.Microseconds()/u.Tick)
 	if !ok {
 		units = most
 	}
-	p.Capacity = max(p.Capacity, int(units/u.Weight))
+	p.Capacity = max(p.Capacity, int(min(units, most)/u.Weight))
 	return p, nil
 }
+
+// owes reports whether a correction of a window counts whichever window is open: what is missing is owed.
+func (s *Spec) owes(c *Correction) bool { return s.Each > 0 && c.Events > 0 }
 
 // debtMark stands in front of the debt in a derived name.
 const debtMark = ":debt:"

@@ -5,14 +5,19 @@ import "time"
 // fixed is the arithmetic of a fixed window.
 //
 // Its Usage is the events counted and the microseconds until the window closes,
-// both 0 while none is open.
+// both 0 while none is open. Of a limit with debt that may be more than the capacity, which windows that follow pay.
 type fixed struct{}
 
 func (fixed) units(p *Params) (Units, error) {
 	return windowUnits(p, time.Microsecond)
 }
 
-func (fixed) numbers(u *Units) []int64 { return []int64{u.Window} }
+func (fixed) numbers(u *Units) []int64 {
+	if u.Each > 0 {
+		return []int64{u.Window, u.Each}
+	}
+	return []int64{u.Window}
+}
 
 func (f fixed) observe(s *Spec, st *State, now int64, _ int) (Usage, bool) {
 	u, told := f.opened(s, st, now)
@@ -21,18 +26,24 @@ func (f fixed) observe(s *Spec, st *State, now int64, _ int) (Usage, bool) {
 }
 
 // opened returns the Usage of an open window, which may be more than the capacity, and the wait
-// after which the window was to close.
+// after which the window was to close. A window in debt is followed by the next one at once, which pays a part of the debt.
 func (fixed) opened(s *Spec, st *State, now int64) (u Usage, told int64) {
 	if st.spec == nil {
 		return Usage{}, 0
 	}
 	// An open window closes when it was said to, at any length of the next one, but never later than a full window from
 	// now.
+	count := st.level
 	told = st.at + st.spec.Window - now
 	if told <= 0 {
-		return Usage{}, 0
+		length, each := st.spec.Window, st.spec.Each
+		passed := 1 + -told/length
+		if each == 0 || passed >= DivideUp(count, each) {
+			return Usage{}, 0
+		}
+		count, told = count-passed*each, told+passed*length
 	}
-	return Usage{Used: st.level, Second: min(told, s.Window)}, told
+	return Usage{Used: count, Second: min(told, s.Window)}, told
 }
 
 func (fixed) store(s *Spec, st *State, u Usage, now int64, cost int, _ Holder) {
@@ -47,7 +58,7 @@ func (f fixed) settle(s *Spec, st *State, now int64, c *Correction) bool {
 	own := st.numbersOf(s)
 	u, _ := f.opened(own, st, now) // others may have used more, under other numbers
 	opened := now + u.Second - own.Window
-	if c.At.At != 0 && (u.Second == 0 || c.At.At < opened) {
+	if c.At.At != 0 && (u.Second == 0 || c.At.At < opened) && !s.owes(c) {
 		return false // that window has closed
 	}
 	change := countChange(s, u.Used, c)
@@ -71,9 +82,14 @@ func (fixed) fits(s *Spec, u Usage, cost int) bool {
 	return int64(cost) <= s.Full-u.Used
 }
 
-func (fixed) wait(_ *Spec, u Usage, _ int) int64 { return u.Second }
+func (fixed) wait(s *Spec, u Usage, cost int) int64 {
+	if s.Each == 0 {
+		return u.Second
+	}
+	return u.Second + (DivideUp(u.Used+int64(cost)-s.Full, s.Each)-1)*s.Window
+}
 
-func (fixed) longer(*Spec, int, int) (int64, bool) { return 0, true }
+func (fixed) longer(s *Spec, cost, larger int) (int64, bool) { return 0, s.Each == 0 || cost == larger }
 
 func (fixed) charged(s *Spec, u Usage, cost int) Usage {
 	if u.Second == 0 {
@@ -83,8 +99,13 @@ func (fixed) charged(s *Spec, u Usage, cost int) Usage {
 	return u
 }
 
-func (fixed) left(s *Spec, u Usage) (remaining int, next, reset int64) {
-	return int(s.Full - u.Used), u.Second, u.Second
+func (f fixed) left(s *Spec, u Usage) (remaining int, next, reset int64) {
+	return int(s.Full - u.Used), u.Second, f.reset(s, u)
 }
 
-func (fixed) reset(_ *Spec, u Usage) int64 { return u.Second }
+func (fixed) reset(s *Spec, u Usage) int64 {
+	if s.Each == 0 || u.Used == 0 {
+		return u.Second
+	}
+	return u.Second + (DivideUp(u.Used, s.Each)-1)*s.Window
+}

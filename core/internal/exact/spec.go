@@ -174,6 +174,9 @@ func NewSpec(p Params, identity *Spec) *Spec {
 	}
 	if p.Debt > 0 && s.problem == nil {
 		s.Owed = int(s.Full/s.Weight) - p.Capacity
+		if p.Algorithm.Windowed() {
+			s.Each = int64(p.Capacity)
+		}
 	}
 	if s.Plain = s.problem == nil && !s.Shared; s.problem == nil {
 		s.arguments, s.StateName, s.UnitArgument = newArguments(s), s.stateName(), s.Weight

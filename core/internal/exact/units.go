@@ -18,6 +18,8 @@ type Units struct {
 	Full int64
 	// Window is the length of a window in ticks. It is 0 for meters.
 	Window int64
+	// Each is how many events of a debt a window pays: the capacity. It is 0 for meters, and without debt.
+	Each int64
 }
 
 const (

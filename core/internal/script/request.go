@@ -137,7 +137,7 @@ func (r *Request) SetChecks(groups [][]call.Check, times int, wantInstant bool, 
 // knows such a check.
 func (r *Request) setPlain(c *call.Check, times int, wantInstant bool, clock func() int64, key func(string, *exact.Spec) string) bool {
 	reserves := c.Settled && c.Noted() || c.ReserveFor > 0
-	if !ownChecks[c.Spec.Algorithm] || c.Either || c.OnDenial || c.Costs != nil || reserves && (times > 1 || c.Looks() || !ownReserves[c.Spec.Algorithm]) {
+	if !ownChecks[c.Spec.Algorithm] || c.Spec.Each > 0 || c.Either || c.OnDenial || c.Costs != nil || reserves && (times > 1 || c.Looks() || !ownReserves[c.Spec.Algorithm]) {
 		return false
 	}
 	r.Keys = append(r.Keys, key(c.Key, c.Spec))
@@ -368,7 +368,7 @@ func HasOwnSettle(of exact.Algorithm) bool { return ownSettlements[of] != noOwnS
 
 // isPlainSettlement reports whether the script of the task [OwnSettle] knows such a correction.
 func isPlainSettlement(c *call.Correction) bool {
-	if c.Events == 0 && !c.Reserved || c.Raise || c.Reset || c.Renew || c.Length > 0 || c.Leaves != nil {
+	if c.Events == 0 && !c.Reserved || c.Spec.Each > 0 || c.Raise || c.Reset || c.Renew || c.Length > 0 || c.Leaves != nil {
 		return false
 	}
 	switch ownSettlements[c.Spec.Algorithm] {

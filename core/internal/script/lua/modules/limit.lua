@@ -28,7 +28,7 @@ local limits = {} -- by their texts: the checks of a script run share their limi
 -- settled as one) or only asked (another word), with a "+" if the next check belongs to the same call, then algorithm,
 -- capacity, pace, tick, and numbers. A "|" behind the first word says that the next check of the call is an alternative of this
 -- one, and a "/" that this one is the last of some alternatives. Headroom, which has to stay free, follows the capacity after
--- a "-".
+-- a "-", and after a "/" how many units of a debt each window pays (each).
 local function read_limit(text)
   local limit = limits[text]
   if limit then
@@ -36,10 +36,10 @@ local function read_limit(text)
   end
   local mode, either, joined, algorithm, capacity, pace, tick, numbers =
     string.match(text, '^(%a+)([|/]?)(%+?) (%S+) (%S+) (%d+) (%d+) ?(.*)$')
-  local full, headroom = tonumber(capacity), 0
+  local full, headroom, each = tonumber(capacity), 0, nil
   if not full then
-    full, headroom = string.match(capacity, '^(%d+)%-(%d+)$')
-    full = tonumber(full)
+    full, headroom, each = string.match(capacity, '^(%d+)%-(%d+)/?(%d*)$')
+    full, each = tonumber(full), tonumber(each)
   end
   tick = tonumber(tick)
   limit = {
@@ -50,6 +50,7 @@ local function read_limit(text)
     algorithm = require(algorithm),
     capacity = full,
     ceiling = full - headroom,
+    each = each,
     pace = tonumber(pace),
     tick = tick,
     numbers = numbers,

@@ -12,7 +12,7 @@ end
 
 -- recovery returns how many microseconds after a charge something can be left of it, by its limit.
 function reservations.recovery(limit)
-  local algorithm, capacity, pace, tick = match(limit, '^%a+ (%S+) (%d+)%-?%d* (%d+) (%d+)')
+  local algorithm, capacity, pace, tick = match(limit, '^%a+ (%S+) (%d+)[%-/%d]* (%d+) (%d+)')
   capacity, pace = tonumber(capacity), tonumber(pace)
   if string.find(algorithm, '^sliding') or algorithm == 'fixed-window' then
     return 2 * pace * tick
