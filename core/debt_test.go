@@ -1,6 +1,8 @@
 package core_test
 
 import (
+	"fmt"
+	"log/slog"
 	"math"
 	"strings"
 	"testing"
@@ -16,7 +18,9 @@ import (
 func TestDebtAsText(t *testing.T) {
 	for text, want := range map[string]core.Quota{
 		"leaky 10, 1/s, debt 50":                       core.Leaky(10, core.PerSecond(1)).WithDebt(50),
+		"month: calendar 5, month@1 UTC, debt 5":       core.Calendar(5, core.Monthly("UTC")).WithDebt(5).Named("month"),
 		"plan: token-bucket 100, 5/2s, debt unlimited": core.TokenBucket(100, core.Per(5, 2*time.Second)).WithDebt(math.MaxInt).Named("plan"),
+		"fixed-window 5, 15m, debt unlimited":          core.FixedWindow(5, 15*time.Minute).WithDebt(math.MaxInt),
 		"gcra 10, 1/s, debt 50, exact":                 core.GCRA(10, core.PerSecond(1)).WithDebt(50).Exact(),
 	} {
 		if l, err := core.ParseLimit(text); err != nil || l != want || l.String() != text {
@@ -24,14 +28,16 @@ func TestDebtAsText(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		"leaky 10, 1/s, debt":           "debt",
-		"leaky 10, 1/s, debt 0":         "a debt of 0 is none: leave it out",
-		"leaky 10, 1/s, debt -5":        "debt",
-		"leaky 10, 1/s, debt many":      `debt "many"`,
-		"leaky 10, debt 5":              "",
-		"leaky 10, 1/s, exact, debt 50": "",
-		"fixed-window 5, 15m, debt 5":   "has no debt",
-		"ban 5, 10m, debt 5":            "",
+		"leaky 10, 1/s, debt":             "debt",
+		"leaky 10, 1/s, debt 0":           "a debt of 0 is none: leave it out",
+		"leaky 10, 1/s, debt -5":          "debt",
+		"leaky 10, 1/s, debt many":        `debt "many"`,
+		"leaky 10, debt 5":                "",
+		"leaky 10, 1/s, exact, debt 50":   "",
+		"sliding-window 5, 15m, debt 5":   "has no debt",
+		"calendar 5, day UTC, debt 6":     "debt is more than the capacity of 5",
+		"fixed-window 5, 365d, debt 5000": "100 years",
+		"ban 5, 10m, debt 5":              "",
 	} {
 		if l, err := core.ParseLimit(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is read as %v, %v, want an error with %q", text, l, err, want)
@@ -42,6 +48,29 @@ func TestDebtAsText(t *testing.T) {
 	}
 	if core.Unlimited.WithDebt(50) != core.Unlimited {
 		t.Error("Unlimited has a debt")
+	}
+}
+
+// A limit that could have debt, and forgives, is told once in the log. One with debt, and a settlement that fits, are not.
+func TestTheLogTellsOfForgivenUnits(t *testing.T) {
+	for want, l := range map[int]core.Quota{1: core.Leaky(10, core.PerHour(1)), 0: core.Leaky(10, core.PerHour(1)).WithDebt(100)} {
+		var log strings.Builder
+		limiter := core.New(core.NewMemory(), core.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+		for _, cost := range []int{4, 30, 30} {
+			r, err := limiter.Reserve(t.Context(), core.Check{Key: fmt.Sprint("key-", cost), Limit: l, Cost: 2})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r.Allowed() {
+				if err := r.Settle(t.Context(), cost); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		limiter.Close()
+		if got := strings.Count(log.String(), "without debt the rest is forgiven"); got != want || want == 1 && !strings.Contains(log.String(), "reserved=2 cost=30") {
+			t.Errorf("%s: the log says it %d times, want %d: %s", l, got, want, log.String())
+		}
 	}
 }
 
@@ -57,18 +86,21 @@ func TestAShareOfALimitHasAShareOfItsDebt(t *testing.T) {
 // A key in debt lives until the debt is paid.
 func TestAKeyLivesAsLongAsItsDebt(t *testing.T) {
 	client := redistest.Shared(t).Client(t)
-	for _, l := range []core.Quota{core.Leaky(10, core.PerMinute(1)), core.TokenBucket(10, core.PerMinute(1)), core.GCRA(10, core.PerMinute(1))} {
+	for _, l := range []core.Quota{
+		core.Leaky(600, core.PerMinute(1)), core.TokenBucket(600, core.PerMinute(1)), core.GCRA(600, core.PerMinute(1)),
+		core.FixedWindow(600, 5*time.Hour), core.Calendar(600, core.Every(5*time.Hour)),
+	} {
 		t.Run(l.Algorithm(), func(t *testing.T) {
 			prefix := redistest.Prefix(t)
 			limiter := core.New(core.NewRedis(client, core.WithPrefix(prefix), core.WithBudget(patient)))
-			r, err := limiter.Reserve(t.Context(), core.Check{Key: "key", Limit: l.WithDebt(1000), Cost: 2})
+			r, err := limiter.Reserve(t.Context(), core.Check{Key: "key", Limit: l.WithDebt(600), Cost: 2})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := r.Settle(t.Context(), 600); err != nil {
+			if err := r.Settle(t.Context(), 1200); err != nil {
 				t.Fatal(err)
 			}
-			ttlCovers(t, client, onlyKey(t, client, prefix), 10*time.Hour)
+			ttlCovers(t, client, onlyKey(t, client, prefix), r.Decisions()[0].ResetAfter)
 		})
 	}
 }

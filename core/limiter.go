@@ -35,6 +35,7 @@ type Limiter struct {
 	losses     losses // of the background
 	besides    besides
 	late       call.Warning // of settlements after ReserveFor
+	forgiven   call.Warning // of settlements beyond a limit without debt
 	// The following fields are for places of Concurrent limits.
 	lines  *wait.Lines
 	wakes  *redisstore.Wakes // nil: the store has no order over processes

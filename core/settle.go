@@ -3,6 +3,7 @@ package core
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
 	"sync"
 	"time"
@@ -98,8 +99,8 @@ func (l *Limiter) RefundAll(ctx context.Context, checks ...Check) ([]Decision, e
 }
 
 // Charge charges n units even if fewer are left: for a download with a size that is known at its end, or for a penalty.
-// It fills a limit up to its capacity and drops the rest, so that Remaining is never negative and no wait is longer than
-// the limit takes to recover. A negative n is an error.
+// It fills a limit up to its capacity and drops the rest, or goes into [Quota.WithDebt] as far as the limit has it. Remaining is
+// never negative. A negative n is an error.
 //
 // Charge returns the numbers of the limit afterwards, as a check with the Mode [Look] gets them. If n is 0, it changes
 // nothing.
@@ -129,6 +130,16 @@ func (l *Limiter) settleOne(ctx context.Context, s Settlement, n int) (Decision,
 	return *told, nil
 }
 
+// noticeForgiven warns of a settlement above its reservation that has used a limit up: the rest of its cost is forgiven.
+func (l *Limiter) noticeForgiven(s *Settlement) {
+	if s.Check.Shadow || s.Raise || s.Check.Units() == 0 { // Charge reserves nothing
+		return
+	}
+	defer func() { _ = recover() }() // a logger that panics changes nothing
+	l.forgiven.Log(l.logger(), "core: a settlement above its reservation has used a limit up, and without debt the rest is forgiven",
+		slog.String("limit", s.Check.Limit.String()), slog.Int("reserved", s.Check.Units()), slog.Int("cost", s.Cost))
+}
+
 // settle has the store carry out settlements of checks that make sense, and wakes the waiters for units that are free now.
 func (l *Limiter) settle(ctx context.Context, settlements []Settlement) error {
 	if len(settlements) == 0 {
@@ -139,6 +150,9 @@ func (l *Limiter) settle(ctx context.Context, settlements []Settlement) error {
 		s := &settlements[i]
 		if s.Lost && s.TopUp == "" {
 			l.noticeLate(s)
+		}
+		if d := s.Decision; d != nil && d.Remaining == 0 && s.Cost > s.Check.Units() && s.Check.spec().Forgives && err == nil {
+			l.noticeForgiven(s)
 		}
 		if !s.Renew && !s.Raise && (s.Cost < s.Check.Units() || s.Check.holds()) {
 			l.wakeWaiters(&s.Check)
@@ -222,7 +236,8 @@ func (r *Reservation) Decisions() []Decision { return r.decisions }
 
 // Settle takes the real costs of the checks, in their order, and gives back or charges the differences, all of them at
 // once. A window is corrected if it is still open. A meter gets back the units that were charged too much, less those
-// drained meanwhile. Missing units are charged now. No limit is ever above full or below empty; see [Limiter.Charge].
+// drained meanwhile. Missing units are charged now, and under a window without debt only while that is open. No limit is ever above full or
+// below empty, but for [Quota.WithDebt]; see [Limiter.Charge].
 //
 // A turn in the queue of a [Shaping] limit is given back only if no other request has queued behind it, since later
 // requests have been told their turns.

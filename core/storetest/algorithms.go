@@ -28,7 +28,7 @@ var algorithms = []algorithm{
 	{name: "fixed-window", limit: windowOf(core.FixedWindow), fresh: fixed{}, window: true, owes: true},
 	{name: "sliding-window", limit: windowOf(core.SlidingWindow), fresh: sliding{}, window: true},
 	{name: "sliding-log", limit: windowOf(core.SlidingLog), fresh: logged{}, window: true},
-	{name: "calendar", limit: seasonal, fresh: dated{}, window: true},
+	{name: "calendar", limit: seasonal, fresh: dated{}, window: true, owes: true},
 }
 
 // windowOf returns a function that makes limits with windows as long as the period of a rate.

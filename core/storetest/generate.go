@@ -57,7 +57,7 @@ func drawLimit(t *rapid.T, algorithm string) core.Quota {
 			capacity = min(capacity, mostLogged)
 		}
 		if algorithm == "calendar" {
-			return drawCalendar(t, capacity)
+			return drawCalendar(t, capacity).WithDebt(max(0, rapid.IntRange(-capacity, capacity).Draw(t, "debt")))
 		}
 		rate := rapid.SampledFrom(rates).Draw(t, "rate")
 		if algorithmOf(algorithm).window {

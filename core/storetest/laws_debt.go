@@ -3,6 +3,7 @@ package storetest
 import (
 	"math"
 	"math/big"
+	"slices"
 	"testing"
 	"time"
 
@@ -16,13 +17,17 @@ var owing = []law{
 	{"a charge goes into debt as far as the limit says, and no further", owers, chargedIntoDebt},
 	{"a settlement goes into debt as far as the limit says, and no further", owers, settledIntoDebt},
 	{"nothing passes before a debt is paid", owers, nothingInDebt},
-	{"the long-run rate is kept whatever is declared, if debt is unlimited", owers, longRunRate},
+	{"the long-run rate is kept whatever is declared, if debt is unlimited", exceptCalendar, longRunRate},
 	{"the same request passes at RetryAfter in debt, and not one tick before", owers, honestInDebt},
 	{"a refund after a debt restores the key", owers, refundedDebt},
 	{"only settlements and charges make debt", owers, noDebtByChecks},
 	{"a named limit keeps its debt, as far as its new numbers have one", owers, namedKeepsDebt},
 	{"a window in debt is followed by the next one at once, which pays", []string{"fixed-window"}, windowsPay},
+	{"a calendar's window pays the debt of the one before", []string{"calendar"}, datedPays},
 }
+
+// exceptCalendar are the owers with debt that can be unlimited.
+var exceptCalendar = slices.DeleteFunc(slices.Clone(owers), func(name string) bool { return name == "calendar" })
 
 // owers are the algorithms of limits that can have debt.
 var owers = func() (names []string) {
@@ -44,13 +49,21 @@ func drawOwing(t *rapid.T, algorithm string) core.Quota {
 }
 
 // draining returns how long it takes until units of a limit have drained.
-func draining(l core.Quota, units int) time.Duration {
-	if n := numbersOf(l); n.pace == nil {
+func (s *stand) draining(l core.Quota, units int) time.Duration {
+	n := numbersOf(l)
+	switch {
+	case n.calendar != nil:
+		_, end := n.calendar(s.clock.now.Load())
+		for range (int64(units) - 1) / n.each() {
+			_, end = n.calendar(end)
+		}
+		return time.Duration(end-s.clock.now.Load()) * time.Microsecond
+	case n.pace == nil:
 		windows := (int64(units) + n.each() - 1) / n.each()
 		return time.Duration(windows*n.window) * tick(l)
 	}
 	ticks := new(big.Rat).SetInt64(int64(units))
-	return time.Duration(roundedUp(ticks.Quo(ticks, numbersOf(l).pace)).Int64()) * tick(l)
+	return time.Duration(roundedUp(ticks.Quo(ticks, n.pace)).Int64()) * tick(l)
 }
 
 func chargedIntoDebt(t *testing.T, s *stand) {
@@ -65,10 +78,10 @@ func chargedIntoDebt(t *testing.T, s *stand) {
 				t.Fatal(err)
 			}
 			used += min(n, most-used)
-			if d.Remaining != max(0, l.Capacity()-used) || d.ResetAfter != draining(l, used) {
+			if d.Remaining != max(0, l.Capacity()-used) || d.ResetAfter != s.draining(l, used) {
 				t.Fatalf("%d used of %s, after %d more: %+v", used, l, n, answerOf(d))
 			}
-			next := draining(l, max(1, used-l.Capacity()+1)) // to one that fits, if none does
+			next := s.draining(l, max(1, used-l.Capacity()+1)) // to one that fits, if none does
 			if look := s.peek(t, key, l); look.Remaining != d.Remaining || look.NextAfter != d.NextAfter || look.ResetAfter != d.ResetAfter ||
 				look.Allowed != (d.Remaining > 0) || !look.Allowed && (look.RetryAfter != next || d.NextAfter != next) {
 				t.Fatalf("a charge under %s answers %+v, and a look after it %+v", l, answerOf(d), answerOf(look))
@@ -241,7 +254,7 @@ func noDebtByChecks(t *testing.T, s *stand) {
 					t.Fatal(err)
 				}
 			}
-			if d := s.peek(t, key, l); d.ResetAfter > draining(l, l.Capacity()) {
+			if d := s.peek(t, key, l); d.ResetAfter > s.draining(l, l.Capacity()) {
 				t.Fatalf("%s is in debt: %+v", l, answerOf(d))
 			}
 		}
@@ -323,5 +336,38 @@ func windowsPay(t *testing.T, s *stand) {
 		if d := s.peek(t, key, l); d.Remaining != 10 {
 			t.Errorf("%s: %+v", l, answerOf(d))
 		}
+	}
+}
+
+func datedPays(t *testing.T, s *stand) {
+	l, key := core.Calendar(10, core.Every(time.Minute)).WithDebt(10), s.key() // the clock begins on a full minute
+	r := s.reserve(t, core.Check{Key: key, Limit: l, Cost: 1})
+	s.wait(20 * time.Second)
+	settleAs(t, r, 17)
+	for cost, want := range map[int]time.Duration{1: 40 * time.Second, 3: 40 * time.Second, 4: 100 * time.Second, 10: 100 * time.Second} {
+		if d := s.allow(t, key, l, cost); d.Allowed || d.Remaining != 0 || d.RetryAfter != want || d.ResetAfter != 100*time.Second {
+			t.Errorf("%d after 17 of 10: %+v, want a wait of %v", cost, answerOf(d), want)
+		}
+	}
+	s.wait(40 * time.Second)
+	if d := s.allow(t, key, l, 2); !d.Allowed || d.Remaining != 1 || d.ResetAfter != time.Minute {
+		t.Errorf("2 in the window that pays 7: %+v, want 1 left", answerOf(d))
+	}
+	s.wait(time.Minute)
+	if d := s.peek(t, key, l); d.Remaining != 10 || d.ResetAfter != 0 {
+		t.Errorf("%+v, when all is paid", answerOf(d))
+	}
+	late := s.reserve(t, core.Check{Key: key, Limit: l, Cost: 10})
+	s.wait(time.Minute)
+	settleAs(t, late, 15) // 5 more than the closed window was charged
+	if d := s.peek(t, key, l); d.Remaining != 5 {
+		t.Errorf("%+v, when 5 were missing of a window that has closed", answerOf(d))
+	}
+	if _, err := s.limiter.Charge(t.Context(), key, l, 15); err != nil {
+		t.Fatal(err)
+	}
+	s.wait(2 * time.Minute)
+	if d := s.peek(t, key, l); d.Remaining != 10 {
+		t.Errorf("%+v, two windows after a debt of 10", answerOf(d))
 	}
 }

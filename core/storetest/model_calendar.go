@@ -40,6 +40,7 @@ func resized(algorithm string, l core.Limit, capacity int) core.Quota {
 
 func periodOf(l core.Limit) core.Period {
 	_, text, _ := strings.Cut(l.String(), ", ")
+	text, _, _ = strings.Cut(text, ", debt")
 	for _, p := range periods {
 		if p.String() == text {
 			return p
@@ -149,22 +150,36 @@ func (s dated) stands(l numbers, now int64) (taken dated, repaired bool) {
 		s.closes = end
 	}
 	if s.closes <= now {
-		return dated{by: l}, false
+		return s.owed(now), false
 	}
 	return s, repaired
 }
 
+// owed returns the state in the window of an instant, after the window of a count has closed: that window pays for the one before.
+func (s dated) owed(now int64) dated {
+	owed := dated{by: s.by}
+	if each := s.by.each(); each > 0 && s.count > each {
+		start, end := s.by.calendar(now)
+		before, _ := s.by.calendar(start - 1)
+		near := min((3 * time.Hour).Microseconds(), (s.end-s.start)/8)
+		if s.closes == start && max(before-s.start, s.start-before) <= near {
+			owed.count, owed.start, owed.end, owed.closes = s.count-each, start, end, end
+		}
+	}
+	return owed
+}
+
 func (s dated) understood(l numbers, now int64) (state, bool) {
 	s, repaired := s.stands(l, now)
-	if capacity := int64(l.limit.Capacity()); s.count > capacity {
-		s.count, repaired = capacity, true
+	if most := l.most.Num().Int64(); s.count > most {
+		s.count, repaired = most, true
 	}
 	return s, repaired
 }
 
 func (s dated) used(_ numbers, now int64) *big.Rat {
 	if s.closes <= now {
-		return new(big.Rat)
+		return new(big.Rat).SetInt64(s.owed(now).count)
 	}
 	return new(big.Rat).SetInt64(s.count)
 }
@@ -185,10 +200,10 @@ func (s dated) settled(c charge, asked numbers, events int, raise bool, now int6
 		s.start, s.end = asked.calendar(now)
 		s.closes = s.end
 	}
-	if c.at != 0 && c.at < s.start {
+	if c.at != 0 && c.at < s.start && (asked.each() == 0 || events < 0) {
 		return stood, false
 	}
-	count := counted(s.count, c.check.Limit.Capacity(), events, raise)
+	count := counted(s.count, mostCharged(c.check.Limit), events, raise)
 	if count == s.count {
 		return stood, false
 	}

@@ -11,8 +11,8 @@ import (
 // dated is the arithmetic of windows that a calendar cuts.
 //
 // Its Usage is the events counted, and the microseconds until their window ends, or until the one ends in which the next
-// event would count. For stores that keep states in this process, it also has the microseconds for which the state has to
-// be kept.
+// event would count. Of a limit with debt the microseconds until the debt is paid come third. For stores that keep states
+// in this process, it also has the microseconds for which the state has to be kept.
 //
 // A state contains its window, since the check that opened it may have reckoned otherwise: a named limit may have had
 // another period, and another process may know other rules of a time zone. Events count until the end of the window in
@@ -71,9 +71,26 @@ func (dated) counted(s *Spec, st *State, now int64) counted {
 		c.lingerUntil(s.calendar.Window(end))
 	}
 	if c.until <= now {
+		if _, paid := c.payer(s); paid > now {
+			fresh.count = c.count - s.Each
+		}
 		return fresh
 	}
 	return c
+}
+
+// payer returns the window that pays the rest of a count in debt: it begins when that closes. There is none, and both are 0, without
+// a debt, and if the count is of no window by this calendar: a named limit had another period.
+func (c *counted) payer(s *Spec) (start, end int64) {
+	if s.Each == 0 || c.count <= s.Each {
+		return 0, 0
+	}
+	start, end = s.calendar.Window(c.until)
+	before, _ := s.calendar.Window(start - 1)
+	if near := c.linger(); start != c.until || c.start-before > near || before-c.start > near {
+		return 0, 0
+	}
+	return start, end
 }
 
 // lingerUntil has events count until the end of a window if that is the one in which they were counted, and another
@@ -97,8 +114,12 @@ func (c *counted) linger() int64 { return min(mostLinger, (c.end-c.start)/8) }
 
 func (d dated) observe(s *Spec, st *State, now int64, _ int) (Usage, bool) {
 	c := d.counted(s, st, now)
-	used := min(c.count, s.Full)
-	return Usage{Used: used, Second: c.until - now, Third: c.end + c.linger() - now}, c.repair || used != c.count
+	u := Usage{Used: min(c.count, s.Full), Second: c.until - now, Third: c.until - now, Fourth: c.end + c.linger() - now}
+	if start, end := c.payer(s); end > 0 {
+		next := counted{start: start, end: end}
+		u.Third, u.Fourth = end-now, end+next.linger()-now
+	}
+	return u, c.repair || u.Used != c.count
 }
 
 func (d dated) store(s *Spec, st *State, u Usage, now int64, cost int, _ Holder) {
@@ -108,7 +129,7 @@ func (d dated) store(s *Spec, st *State, u Usage, now int64, cost int, _ Holder)
 
 func (d dated) settle(s *Spec, st *State, now int64, c *Correction) bool {
 	own := d.counted(s, st, now)
-	if c.At.At != 0 && c.At.At < own.start {
+	if c.At.At != 0 && c.At.At < own.start && !s.owes(c) {
 		return false // that window has closed
 	}
 	change := countChange(s, own.count, c)
@@ -124,9 +145,14 @@ func (d dated) settle(s *Spec, st *State, now int64, c *Correction) bool {
 
 func (dated) fits(s *Spec, u Usage, cost int) bool { return int64(cost) <= s.Full-u.Used }
 
-func (dated) wait(_ *Spec, u Usage, _ int) int64 { return u.Second }
+func (dated) wait(s *Spec, u Usage, cost int) int64 {
+	if s.Each > 0 && u.Used+int64(cost)-s.Full > s.Each {
+		return u.Third
+	}
+	return u.Second
+}
 
-func (dated) longer(*Spec, int, int) (int64, bool) { return 0, true }
+func (dated) longer(s *Spec, cost, larger int) (int64, bool) { return 0, s.Each == 0 || cost == larger }
 
 func (dated) charged(_ *Spec, u Usage, cost int) Usage {
 	u.Used += int64(cost)
@@ -134,13 +160,18 @@ func (dated) charged(_ *Spec, u Usage, cost int) Usage {
 }
 
 func (d dated) left(s *Spec, u Usage) (remaining int, next, reset int64) {
-	reset = d.reset(s, u)
-	return int(s.Full - u.Used), reset, reset
+	if u.Used == 0 {
+		return int(s.Full), 0, 0
+	}
+	return int(s.Full - u.Used), u.Second, d.reset(s, u)
 }
 
-func (dated) reset(_ *Spec, u Usage) int64 {
-	if u.Used == 0 {
+func (dated) reset(s *Spec, u Usage) int64 {
+	switch {
+	case u.Used == 0:
 		return 0
+	case s.Each > 0 && u.Used > s.Each:
+		return u.Third
 	}
 	return u.Second
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // A limit with debt counts as one of a larger capacity, of which each check leaves the debt to settlements, as if that were its
-// headroom. So stores and scripts do not know of debt.
+// headroom. So buckets need nothing else. A window that closes in debt is followed by others, which pay: see Units.Each.
 
 // withDebt returns the Params of a limit that checks may use as far as settlements may use this one.
 func (p Params) withDebt() (Params, error) {
@@ -28,7 +28,7 @@ func (p Params) withDebt() (Params, error) {
 		return p.withMostDebt()
 	case p.Debt > math.MaxInt-p.Capacity:
 		return p, fmt.Errorf("capacity %d and debt %d are too much", p.Capacity, p.Debt)
-	case p.Algorithm.Windowed() && int64(p.Debt/p.Capacity) >= int64(Longest/p.Period):
+	case p.Algorithm.Windowed() && p.Period > 0 && int64(p.Debt/p.Capacity) >= int64(Longest/p.Period):
 		return p, fmt.Errorf("takes more than %d years to pay the debt", Longest/(365*day))
 	}
 	p.Capacity += p.Debt
@@ -55,7 +55,7 @@ func (p Params) withMostDebt() (Params, error) {
 	return p, nil
 }
 
-// owes reports whether a correction of a window counts whichever window is open: what is missing is owed.
+// owes reports whether a correction of a window counts whichever window is open: missing units are owed.
 func (s *Spec) owes(c *Correction) bool { return s.Each > 0 && c.Events > 0 }
 
 // debtMark stands in front of the debt in a derived name.

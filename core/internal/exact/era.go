@@ -32,12 +32,18 @@ func (s *Spec) around(instant int64) *era {
 }
 
 // appendWindows appends the beginnings, each after a space, of the window before that of an instant and of
-// the four that follow it. A script that finds itself in one of the first three knows the one behind it, too.
+// the four that follow it. A script that finds itself in one of the first three knows the one behind it, too. For a limit with debt there is one
+// more at each end, since a window pays the debt of the one before it, and is followed by one that pays its own.
 func (s *Spec) appendWindows(b []byte, instant int64) []byte {
 	start, _ := s.calendar.Window(instant)
 	start, end := s.calendar.Window(start - 1)
+	following := 4
+	if s.Each > 0 {
+		start, end = s.calendar.Window(start - 1)
+		following += 2
+	}
 	b = strconv.AppendInt(append(b, ' '), max(0, start), 10)
-	for range 4 {
+	for range following {
 		b = strconv.AppendInt(append(b, ' '), end, 10)
 		_, end = s.calendar.Window(end)
 	}

@@ -109,6 +109,8 @@ type Traits struct {
 	// each event by itself.
 	Load     int
 	Itemized bool
+	// Forgives says that the limit could have debt, and has none: settlements forgive the units beyond its capacity.
+	Forgives bool
 	// Owed is how many events of the Full units only settlements may use: the Debt, as far as it can be counted.
 	Owed int
 	// MostFitting is how many events fit at most: the capacity, of which the share of a tenant with a weight has several.
@@ -190,6 +192,7 @@ func traitsOf(p *Params) Traits {
 		Counted: p.Algorithm != None && p.Algorithm.Kind() == Quota, Delayed: p.Algorithm.Delays(), Prepaid: p.Algorithm.Prepaid(),
 		MostFitting: p.Capacity, MostNeeded: min(p.Capacity, math.MaxInt-1) + 1, Load: max(1, table[p.Algorithm].load) - 1, Itemized: p.Algorithm.Lists(),
 	}
+	t.Forgives = table[p.Algorithm].owes && p.Debt == 0
 	if p.Algorithm.Bans() {
 		t.Mended, t.MostNeeded = true, 1
 	}
@@ -326,6 +329,15 @@ func (s *Spec) Store(st *State, u Usage, now int64, cost int, h Holder) {
 	st.spec = s
 }
 
+// Observed returns how many numbers of a [Usage] a script replies with: those of the algorithm, and one more for the window that pays
+// the debt of a calendar's window.
+func (s *Spec) Observed() int {
+	if s.Each > 0 && s.Algorithm.Dated() {
+		return s.Algorithm.Observed() + 1
+	}
+	return s.Algorithm.Observed()
+}
+
 // Fits reports whether cost events may pass. They are at least one, and no more than the capacity.
 func (s *Spec) Fits(u Usage, cost int) bool { return s.arithmetic.fits(s, u, cost+s.Owed) }
 
@@ -378,7 +390,7 @@ func (s *Spec) Keep(u Usage, now int64) int64 {
 	}
 	switch {
 	case s.Algorithm.Dated() && u.Used > 0:
-		until = now + u.Third
+		until = now + u.Fourth
 	case s.Prepaid:
 		until = keepBalance(s, u, now)
 	}

@@ -17,7 +17,7 @@ func Again(groups [][]call.Check, text string) (again [][]call.Check, instant in
 	for _, group := range groups {
 		missing := false
 		for i := range group {
-			if usage, mark := numbers.usage(group[i].Spec.Algorithm); mark == Further {
+			if usage, mark := numbers.usage(group[i].Spec); mark == Further {
 				missing, instant = true, usage.Second
 			}
 			if group[i].Noted() {

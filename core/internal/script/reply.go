@@ -52,7 +52,7 @@ func Observe(groups [][]call.Check, text string, place int, marked func(*call.Ch
 	for _, group := range groups {
 		for i := range group {
 			c := &group[i]
-			usage, mark := numbers.usage(c.Spec.Algorithm)
+			usage, mark := numbers.usage(c.Spec)
 			c.Usage = usage
 			if c.Settled && c.Noted() {
 				if c.Charged.Order, _ = numbers.next(); c.Charged.Order > 0 {
@@ -95,7 +95,7 @@ func ObserveSettled(list []call.Correction, text string) error {
 		c.Lost, c.Begun, c.More = done == lost, done == begun, done == more
 		if c.Wanted && done != refused {
 			numbers := Reader{Rest: strings.ReplaceAll(seen, ",", " ")}
-			usage, _ := numbers.usage(c.Spec.Algorithm)
+			usage, _ := numbers.usage(c.Spec)
 			if _, ok := numbers.End(false); !ok {
 				return Garbled(word)
 			}
@@ -127,7 +127,7 @@ func (r *Reader) next() (number int64, mark Mark) {
 }
 
 // usage reads the usage of a limit, and the mark behind it.
-func (r *Reader) usage(of exact.Algorithm) (usage exact.Usage, mark Mark) {
+func (r *Reader) usage(of *exact.Spec) (usage exact.Usage, mark Mark) {
 	var seen [4]int64
 	for i := range of.Observed() {
 		seen[i], mark = r.next()

@@ -23,23 +23,36 @@ local function ending(start, finish, lingers, opens, closes)
 end
 
 -- find_window sets when the window of this moment begins (opens) and ends (closes), until when its events may count (lingers), and
--- when the next one ends (later), and returns whether the caller has sent it. All checks of a script run have the same moment.
+-- when the next one ends (later), and returns whether the caller has sent it. All checks of a
+-- script run have the same moment.
 local function find_window(limit)
   if not limit.sought then
-    limit.sought = true
-    local opens, closes, later, next, last = match(limit.numbers, '^(%d+) (%d+) (%d+) (%d+) (%d+)$')
-    opens, closes, later = tonumber(opens), tonumber(closes), tonumber(later)
-    if now >= closes then
-      opens, closes, later = closes, later, tonumber(next)
-      if now >= closes then
-        opens, closes, later = closes, later, tonumber(last)
-      end
+    limit.sought, limit.begins = true, {}
+    for begin in string.gmatch(limit.numbers, '%d+') do
+      limit.begins[#limit.begins + 1] = tonumber(begin)
     end
-    if now >= opens and now < closes then
-      limit.opens, limit.closes, limit.later, limit.lingers = opens, closes, later, lingering(opens, closes)
+    local begins = limit.begins
+    local first = limit.each and 2 or 1
+    for number = first, first + 2 do
+      if now >= begins[number] and now < begins[number + 1] then
+        limit.opens, limit.closes, limit.later = begins[number], begins[number + 1], begins[number + 2]
+        limit.lingers = lingering(limit.opens, limit.closes)
+      end
     end
   end
   return limit.opens
+end
+
+-- payer returns the end of the window that pays the rest of a count in debt, which begins when that closes (ends). There is none if
+-- the count is of no window that the caller knows: a named limit had another period.
+local function payer(limit, used, start, ends, near)
+  if limit.each and used > limit.each then
+    for number, begin in ipairs(limit.begins) do
+      if begin == ends and number > 1 and math.abs(start - limit.begins[number - 1]) <= near then
+        return limit.begins[number + 1]
+      end
+    end
+  end
 end
 
 -- count sets what is used in the window of a state, and when it ends.
@@ -54,6 +67,7 @@ local function count(found, limit, fields)
   end
   if start == opens and finish == closes then
     found.used, found.stands, found.expires = used, true, limit.lingers
+    found.paid = payer(limit, used, start, closes, limit.lingers - closes)
   else
     if start >= closes then -- the clock has stepped back
       start, finish, found.repair = opens, closes, true
@@ -67,17 +81,24 @@ local function count(found, limit, fields)
     if last > now then
       found.used, found.ends, found.expires = used, last, lingers
       found.start, found.finish, found.lingers = start, finish, lingers
+      found.paid = payer(limit, used, start, last, lingers - finish)
+    elseif payer(limit, used, start, last, lingers - finish) == closes then -- this window pays for the one before
+      found.used, found.expires = used - limit.each, limit.lingers
+      found.paid = payer(limit, found.used, opens, closes, limit.lingers - closes)
     end
   end
   if found.used > limit.capacity then
     found.used, found.repair = limit.capacity, true
   end
+  found.expires = found.paid and lingering(found.ends, found.paid) or found.expires
+  found.unsure = limit.each -- without a debt it would live for less time
 end
 
 -- observe finds besides when the next window opens (ends), whether the stored window stands as it is (stands), or which one it is.
 local function observe(key, limit)
   if not find_window(limit) then
-    return { used = limit.capacity, expires = -1, seen = format('%d %d?', limit.capacity, now), undated = true }
+    local seen = limit.each and format('%d %d %d?', limit.capacity, now, now) or format('%d %d?', limit.capacity, now)
+    return { used = limit.capacity, expires = -1, seen = seen, undated = true }
   end
   local fields = try('HMGET', key, 'count', 'start', 'end', 'past')
   local found = { used = 0, expires = -1, seen = '', damaged = state.is_damage(fields), ends = limit.closes }
@@ -85,6 +106,9 @@ local function observe(key, limit)
     count(found, limit, fields)
   end
   found.seen = format('%d %d', found.used, found.ends - now)
+  if limit.each then
+    found.seen = found.seen .. format(' %d', (found.paid or found.ends) - now)
+  end
   if fields[4] and fields[4] ~= '' then
     require('window').observe_past(found, fields[4])
   end
@@ -92,7 +116,8 @@ local function observe(key, limit)
 end
 
 local function store(key, limit, found, units)
-  local admitted, lives = format('%d', found.used + units), limit.lingers
+  local used, lives = found.used + units, limit.lingers
+  local admitted = format('%d', used)
   if found.stands then
     call('HSET', key, 'count', admitted)
   else
@@ -100,12 +125,15 @@ local function store(key, limit, found, units)
     lives = found.lingers or lives
     call('HSET', key, 'count', admitted, 'start', format('%d', start), 'end', format('%d', finish))
   end
+  local start, ends = found.start or limit.opens, found.ends
+  local paid = payer(limit, used, start, ends, (found.lingers or limit.lingers) - (found.finish or limit.closes))
+  lives = paid and lingering(ends, paid) or lives
   return found.past and require('window').keep_past(key, found, lives) or lives
 end
 
 local function adjust(limit, charged, found, correction)
   local used, units, at = found.used, correction.units, correction.at
-  if at > 0 and at < (found.start or limit.opens) then
+  if at > 0 and at < (found.start or limit.opens) and not (charged.each and units > 0) then
     return 0, 0 -- its window has closed
   end
   if correction.how == 'raise' then
