@@ -10,6 +10,7 @@
 //   - the prompt is paid as soon as the model is sent it, also by a client that leaves before the first word;
 //   - a request that the model refuses, or that does not reach it, costs no tokens;
 //   - OpenAI's and Anthropic's SDKs find their own fields for all that, and retry when it helps and not before;
+//   - tokens beyond the month's budget are owed, and the next month pays for them: the model was paid, too;
 //   - if this process dies, the tokens that its streams had reserved of a minute are back five minutes later. Of the
 //     month it stays paid, since the model was paid, too;
 //   - at the end, streams in flight may go on for half a minute; then they are cut, and pay for
@@ -69,7 +70,7 @@ var (
 	requests = core.Leaky(20, core.PerMinute(20)).Named("requests")
 	tokens   = core.FixedWindow(2000, time.Minute).Named("tokens")
 	streams  = core.Concurrent(2, 30*time.Second).Named("streams")
-	budget   = core.Calendar(50_000, core.Monthly("UTC")).Named("budget")
+	budget   = core.Calendar(50_000, core.Monthly("UTC")).WithDebt(5_000).Named("budget") // the next month pays for an answer that was longer than reserved
 )
 
 func main() {
