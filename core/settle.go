@@ -130,16 +130,6 @@ func (l *Limiter) settleOne(ctx context.Context, s Settlement, n int) (Decision,
 	return *told, nil
 }
 
-// noticeForgiven warns of a settlement above its reservation that has used a limit up: the rest of its cost is forgiven.
-func (l *Limiter) noticeForgiven(s *Settlement) {
-	if s.Check.Shadow || s.Raise || s.Check.Units() == 0 { // Charge reserves nothing
-		return
-	}
-	defer func() { _ = recover() }() // a logger that panics changes nothing
-	l.forgiven.Log(l.logger(), "core: a settlement above its reservation has used a limit up, and without debt the rest is forgiven",
-		slog.String("limit", s.Check.Limit.String()), slog.Int("reserved", s.Check.Units()), slog.Int("cost", s.Cost))
-}
-
 // settle has the store carry out settlements of checks that make sense, and wakes the waiters for units that are free now.
 func (l *Limiter) settle(ctx context.Context, settlements []Settlement) error {
 	if len(settlements) == 0 {
@@ -150,9 +140,6 @@ func (l *Limiter) settle(ctx context.Context, settlements []Settlement) error {
 		s := &settlements[i]
 		if s.Lost && s.TopUp == "" {
 			l.noticeLate(s)
-		}
-		if d := s.Decision; d != nil && d.Remaining == 0 && s.Cost > s.Check.Units() && s.Check.spec().Forgives && err == nil {
-			l.noticeForgiven(s)
 		}
 		if !s.Renew && !s.Raise && (s.Cost < s.Check.Units() || s.Check.holds()) {
 			l.wakeWaiters(&s.Check)
@@ -376,6 +363,9 @@ func (r *Reservation) settlements(s *settlements, costs []int) error {
 		}
 		if (c.Shadow && r.decisions[i].Allowed || !c.Shadow && allowed) && !r.decisions[i].Waived {
 			s.charges = r.ledger.open(s.charges, i, c.Units(), cost)
+			if cost > c.Units() && c.spec().Forgives {
+				r.noticeForgiven(i, cost)
+			}
 		}
 	}
 	changes := false
@@ -393,6 +383,17 @@ func (r *Reservation) settlements(s *settlements, costs []int) error {
 		s.list, s.charges = s.list[:0], s.charges[:0]
 	}
 	return nil
+}
+
+// noticeForgiven warns if a check has really cost more than was reserved and left: the limit could have debt, and forgives the excess.
+func (r *Reservation) noticeForgiven(check, cost int) {
+	c := &r.checks[check]
+	reserved := r.ledger.reserved(check, c.Units())
+	if cost <= reserved+r.decisions[check].Remaining || c.Shadow {
+		return
+	}
+	r.limiter.forgiven.Log(r.limiter.logger(), "core: a request has cost more than was reserved and left, and a limit without debt forgives the excess",
+		slog.String("limit", c.Limit.String()), slog.Int("reserved", reserved), slog.Int("cost", cost))
 }
 
 // changes reports whether the settlement of a reservation changes anything.

@@ -370,4 +370,17 @@ func datedPays(t *testing.T, s *stand) {
 	if d := s.peek(t, key, l); d.Remaining != 10 {
 		t.Errorf("%+v, two windows after a debt of 10", answerOf(d))
 	}
+
+	// The window of another period has no debt that windows of this one pay.
+	s.wait(s.clock.Now().Truncate(time.Minute).Add(time.Minute).Sub(s.clock.Now()))
+	minutes, thirds := core.Calendar(10, core.Every(time.Minute)).Named("plan"), core.Calendar(4, core.Every(20*time.Second)).Named("plan").WithDebt(4)
+	s.allow(t, key, minutes, 10)
+	s.wait(10 * time.Second)
+	if d := s.peek(t, key, thirds); d.Allowed || d.RetryAfter != 50*time.Second || d.ResetAfter != 50*time.Second {
+		t.Errorf("10 in a minute, and then %s: %+v, want a wait of 50 s", thirds, answerOf(d))
+	}
+	s.wait(50 * time.Second)
+	if d := s.peek(t, key, thirds); d.Remaining != 4 {
+		t.Errorf("a minute later: %+v", answerOf(d))
+	}
 }
