@@ -26,11 +26,11 @@ func TestAnAlgorithmTakesFivePlaces(t *testing.T) {
 		leaky := read(t, "core/internal/script/lua/"+script+"leaky.lua")
 		o["core/internal/script/lua/"+script+"toy.lua"] = strings.ReplaceAll(leaky, "last_leak", "last_play")
 	}
-	o.insert(t, "core/storetest/algorithms.go", "	{name: \"leaky\", limit: core.Leaky, fresh: metered{}},\n", "	{name: \"toy\", limit: core.Toy, fresh: metered{}},\n")
+	o.insert(t, "core/storetest/algorithms.go", "	{name: \"leaky\", limit: core.Leaky, fresh: metered{}, owes: true},\n", "	{name: \"toy\", limit: core.Toy, fresh: metered{}},\n")
 	o["core/algorithms.go"] = read(t, "core/algorithms.go") + toyConstructor
 	row := "core/internal/exact/algorithm.go"
 	o.insert(t, row, "	Calendar\n", "	Toy\n")
-	o.insert(t, row, "	Leaky:       {name: \"leaky\", arithmetic: meter{}, observed: 1, next: \"next drip\", grants: Steady, shared: true},\n",
+	o.insert(t, row, "	Leaky:       {name: \"leaky\", arithmetic: meter{}, observed: 1, next: \"next drip\", grants: Steady, shared: true, owes: true},\n",
 		"	Toy: {name: \"toy\", arithmetic: toy{}, observed: 1, next: \"next play\", grants: Steady},\n")
 
 	want := []string{
