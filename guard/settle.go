@@ -222,7 +222,7 @@ func (v *reserved) settle(ctx context.Context, costs []int, outcomes []Outcome) 
 		return nil
 	}
 	err := v.Settle(ctx, costs...)
-	if err != nil && v.SettleLater(costs...) == nil {
+	if err != nil && v.SettleLater(costs...) == nil { //nolint:contextcheck // its warning belongs to no request
 		return fmt.Errorf("ratelimit: the settlement has failed and is tried again: %w", err)
 	}
 	if err == nil {

@@ -159,9 +159,9 @@ func longRunRate(t *testing.T, s *stand) {
 			if int64(used+declared-capacity)*1_000_000 > drained {
 				t.Fatalf("%d pass after %d, when %d microunits have drained: %s", declared, used, drained, l)
 			}
-			real := rapid.OneOf(rapid.IntRange(0, 2*capacity), rapid.IntRange(0, 1000)).Draw(t, "real cost")
-			used += real
-			settleAs(t, r, real)
+			cost := rapid.OneOf(rapid.IntRange(0, 2*capacity), rapid.IntRange(0, 1000)).Draw(t, "real cost")
+			used += cost
+			settleAs(t, r, cost)
 		}
 	})
 }
@@ -308,8 +308,11 @@ func windowsPay(t *testing.T, s *stand) {
 			remaining, left int // of the 34
 			retry           time.Duration
 		}{
-			{0, 0, 34, 160 * time.Second}, {40*time.Second - time.Microsecond, 0, 34, 2*time.Minute + time.Microsecond}, {time.Microsecond, 0, 24, 2 * time.Minute},
-			{time.Minute, 0, 14, time.Minute}, {time.Minute, 6, 4, 0},
+			{0, 0, 34, 160 * time.Second},
+			{40*time.Second - time.Microsecond, 0, 34, 2*time.Minute + time.Microsecond},
+			{time.Microsecond, 0, 24, 2 * time.Minute},
+			{time.Minute, 0, 14, time.Minute},
+			{time.Minute, 6, 4, 0},
 		} {
 			s.wait(step.later)
 			d := s.peek(t, key, l)

@@ -137,7 +137,8 @@ func (r *Request) SetChecks(groups [][]call.Check, times int, wantInstant bool, 
 // knows such a check.
 func (r *Request) setPlain(c *call.Check, times int, wantInstant bool, clock func() int64, key func(string, *exact.Spec) string) bool {
 	reserves := c.Settled && c.Noted() || c.ReserveFor > 0
-	if !ownChecks[c.Spec.Algorithm] || c.Spec.Each > 0 || c.Either || c.OnDenial || c.Costs != nil || reserves && (times > 1 || c.Looks() || !ownReserves[c.Spec.Algorithm]) {
+	if !ownChecks[c.Spec.Algorithm] || c.Spec.Each > 0 || c.Either || c.OnDenial || c.Costs != nil ||
+		reserves && (times > 1 || c.Looks() || !ownReserves[c.Spec.Algorithm]) {
 		return false
 	}
 	r.Keys = append(r.Keys, key(c.Key, c.Spec))

@@ -1,14 +1,15 @@
 // Package wait has the calls of a process that wait, and the places that it holds.
 //
-// [Queues] are for calls of Wait, for one limit. They hold waiters until their requests are granted, first come, first served. Each key has a queue of its own, with
-// a worker that asks for as many waiters at once as it can. Between two answers it rests until the instant at which the
+// [Queues] are for calls of Wait, for one limit. They hold waiters until their requests are granted, first come, first served.
+// Each key has a queue of its own, with a worker that asks for as many waiters at once as it can. Between two answers it rests until the instant at which the
 // next grant is possible, or until a [Queues.Wake]. [Turns] hold waiters with turns that are granted but not due yet.
 // When one leaves, those behind move up. One key's queue never slows another one down. A waiter that leaves costs O(log n).
 //
-// [Lines] are for calls of WaitAll, for several limits at once. They order the calls that wait for units or places that others give back. Waiters for the same [Class] stand in a
-// line: first come, first served. Lines do not hold each other up, with one exception: a waiter that has been overtaken for
-// its [Patience] blocks others. A call stands in the lines of the classes that have denied it, and in no others. A waiter
-// makes its call on its own goroutine when its turn has come, and reports the answer. Lines have no goroutine.
+// [Lines] are for calls of WaitAll, for several limits at once. They order the calls that wait for units or places that
+// others give back. Waiters for the same [Class] stand in a line: first come, first served. Lines do not hold each
+// other up, with one exception: a waiter that has been overtaken for its [Patience] blocks others. A call stands in the
+// lines of the classes that have denied it, and in no others. A waiter makes its call on its own goroutine when its
+// turn has come, and reports the answer. Lines have no goroutine.
 //
 // [Places] know which places of concurrent limits this process holds. They renew their leases, report lost ones, give
 // forgotten places back, and see that no place is given back twice.
