@@ -44,7 +44,7 @@ func (p *place) roundTrip(base http.RoundTripper, r *http.Request) (response *ht
 		return base.RoundTrip(r)
 	}
 	held := false
-	defer func() { // also after a panic
+	defer func() { //nolint:contextcheck // also after a panic; the warning of a settlement belongs to no request
 		if !held {
 			p.release()
 		}
@@ -68,7 +68,7 @@ func (p *place) roundTrip(base http.RoundTripper, r *http.Request) (response *ht
 // the place reachable: if the caller has forgotten the body, its place is given back when its lease is due.
 func (p *place) releaseAfter(ctx context.Context) {
 	own := weak.Make(p)
-	p.forget = context.AfterFunc(ctx, func() {
+	p.forget = context.AfterFunc(ctx, func() { //nolint:contextcheck // as above
 		if p := own.Value(); p != nil {
 			p.giveBack()
 		}
