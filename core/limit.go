@@ -52,6 +52,7 @@ type Limit interface {
 	//
 	//	leaky 10, 1/s
 	//	token-bucket 100, 5/2s
+	//	token-bucket 20, 10/m, debt 100
 	//	sliding-window 1000, 1h
 	//	login: fixed-window 5, 15m
 	//	logins: ban 5, 10m, first 10m, factor 2, longest 7d, forget 1d
@@ -167,17 +168,21 @@ func (q Quota) Exact() Quota {
 	return Quota{limitWith(p)}
 }
 
-// WithDebt returns the quota with debt: settlements ([Reservation.Settle], [Limiter.Charge]) use up to most units more than the capacity, where
-// otherwise the rest is forgiven. Checks never do: nothing passes until the debt is paid. So a client that declares too little pays for
-// its units, later. In any time τ no more units are charged than the capacity, the units that drain in τ, and the debt. A most of [math.MaxInt] is as
-// much as can be counted: then a client uses no more than the rate in the long run, however little it declares. The text of such a quota ends with
-// ", debt 50" or ", debt unlimited".
+// WithDebt returns the quota with debt: settlements ([Reservation.Settle], [Limiter.Charge]) use up to most units more than
+// the capacity, where the excess is otherwise forgiven. Checks never do: nothing passes until the debt is paid. So a client
+// that declares too little pays for its units, later. The text of such a quota ends with ", debt 50" or ", debt unlimited".
 //
-// In debt, Remaining is 0, RetryAfter is the wait until the debt is paid and the cost fits, and a refund gives back exactly the units that were
-// charged. A [Limiter.HoldBack] makes no debt. A clock that steps back is a debt of as long under [GCRA], which knows an instant alone.
+// The debt of a [Leaky], a [TokenBucket] and a [GCRA] drains: in any time τ no more units are charged than the capacity, the
+// units that drain in τ, and the debt. A [FixedWindow] that closes in debt is followed by others at once, each of which
+// pays as much as its capacity. Of a [Calendar] the next window pays, so its debt is at most the capacity. Another limit
+// with debt, a debt of less than 0, and the share of a limit with debt ([FairShare]) are not valid. 0 is no debt.
 //
-// [Leaky], [TokenBucket] and [GCRA] can have debt, since it is paid as they drain. Another limit with debt, a debt of less than 0, and the share of a
-// limit with debt ([FairShare]) are not valid. 0 is no debt. A limit with a name keeps its used units when its debt changes. Unlimited has no debt.
+// A most of [math.MaxInt] is as much as can be counted: a client then uses no more than the rate in the long run, however
+// little it declares. It is not valid for a [Calendar].
+//
+// In debt, Remaining is 0, RetryAfter is the wait until the debt is paid and the cost fits, and a refund gives back exactly
+// the units that were charged. A [Limiter.HoldBack] makes no debt. A clock that steps back is a debt of as long under
+// [GCRA], which knows an instant alone. A limit with a name keeps its used units when its debt changes. [Unlimited] has none.
 func (q Quota) WithDebt(most int) Quota {
 	if q == Unlimited {
 		return q

@@ -99,8 +99,8 @@ func (l *Limiter) RefundAll(ctx context.Context, checks ...Check) ([]Decision, e
 }
 
 // Charge charges n units even if fewer are left: for a download with a size that is known at its end, or for a penalty.
-// It fills a limit up to its capacity and drops the rest, or goes into [Quota.WithDebt] as far as the limit has it. Remaining is
-// never negative. A negative n is an error.
+// It fills a limit up to its capacity and drops the rest. Under a limit with debt ([Quota.WithDebt]) it goes on into the debt,
+// and drops only the units beyond that. Remaining is never negative. A negative n is an error.
 //
 // Charge returns the numbers of the limit afterwards, as a check with the Mode [Look] gets them. If n is 0, it changes
 // nothing.
@@ -223,8 +223,8 @@ func (r *Reservation) Decisions() []Decision { return r.decisions }
 
 // Settle takes the real costs of the checks, in their order, and gives back or charges the differences, all of them at
 // once. A window is corrected if it is still open. A meter gets back the units that were charged too much, less those
-// drained meanwhile. Missing units are charged now, and under a window without debt only while that is open. No limit is ever above full or
-// below empty, but for [Quota.WithDebt]; see [Limiter.Charge].
+// drained meanwhile. Missing units are charged now; a window without debt takes them only while it is open. No limit is ever
+// below empty, nor above full, unless it has debt ([Quota.WithDebt]); see [Limiter.Charge].
 //
 // A turn in the queue of a [Shaping] limit is given back only if no other request has queued behind it, since later
 // requests have been told their turns.
@@ -385,14 +385,15 @@ func (r *Reservation) settlements(s *settlements, costs []int) error {
 	return nil
 }
 
-// noticeForgiven warns if a check has really cost more than was reserved and left: the limit could have debt, and forgives the excess.
+// noticeForgiven warns if a check has really cost more than was reserved, and was left then: the limit could have debt, and
+// forgives the units that it has not got back meanwhile.
 func (r *Reservation) noticeForgiven(check, cost int) {
 	c := &r.checks[check]
 	reserved := r.ledger.reserved(check, c.Units())
 	if cost <= reserved+r.decisions[check].Remaining || c.Shadow {
 		return
 	}
-	r.limiter.forgiven.Log(r.limiter.logger(), "core: a request has cost more than was reserved and left, and a limit without debt forgives the excess",
+	r.limiter.forgiven.Log(r.limiter.logger(), "core: a request has cost more than was reserved and left, and a limit without debt may forgive the excess",
 		slog.String("limit", c.Limit.String()), slog.Int("reserved", reserved), slog.Int("cost", cost))
 }
 

@@ -58,7 +58,7 @@ func Follow(limiter *core.Limiter, options Options, set RuleSet) (*Guard, error)
 	}
 	g := new(Guard)
 	err := set.Follow(func(rules Rules) (func(), error) {
-		next, err := newGenerationOf(g.current.Load(), limiter, options, rules)
+		next, err := newGenerationOfRules(g.current.Load(), limiter, options, rules)
 		return func() { g.current.Store(next) }, err
 	})
 	if err != nil {

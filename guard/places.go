@@ -23,7 +23,7 @@ func (g *generation) waitForTurn(ctx context.Context, rc *requestContext) (time.
 	start := time.Now()
 	ctx, stop := g.untilDraining(ctx)
 	defer stop()
-	if err := g.waitForTurns(ctx, rc.reservation); err != nil {
+	if err := g.waitForReserved(ctx, rc.reservation); err != nil {
 		return time.Since(start), fmt.Errorf("ratelimit: %w", err)
 	}
 	return time.Since(start), nil
@@ -39,9 +39,9 @@ func (g *generation) untilDraining(ctx context.Context) (draining context.Contex
 	return draining, func() { forget(); cancel(nil) }
 }
 
-// waitForTurns returns when the turn of all that was reserved has come. In the rare case that
+// waitForReserved returns when the turn of all that was reserved has come. In the rare case that
 // there is a queue in this process and one in the store, it waits in one after the other.
-func (g *generation) waitForTurns(ctx context.Context, v *reservation) error {
+func (g *generation) waitForReserved(ctx context.Context, v *reservation) error {
 	if v.local.Reservation != nil {
 		if err := v.local.Wait(ctx); err != nil {
 			if v.stored.Reservation != nil {

@@ -70,8 +70,8 @@ func (g *generation) predecessor() *generation {
 	return g
 }
 
-// newGenerationOf returns the generation of some rules, which may have several sets. All sets know the same of the store.
-func newGenerationOf(old *generation, limiter *core.Limiter, options Options, rules Rules) (*generation, error) {
+// newGenerationOfRules returns the generation of some rules, which may have several sets. All sets know the same of the store.
+func newGenerationOfRules(old *generation, limiter *core.Limiter, options Options, rules Rules) (*generation, error) {
 	if rules.Sets == nil && len(rules.Policies) > 0 {
 		rules.Sets = [][]int{all(len(rules.Policies))}
 	}

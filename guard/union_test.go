@@ -16,7 +16,7 @@ func TestUnionsThatAreKeptHaveABound(t *testing.T) {
 		rules.Policies = append(rules.Policies, []Policy{{Limit: core.Leaky(1, core.PerDay(1)).Named(fmt.Sprint("l", i)), By: keyfuncs.Global}})
 		rules.Sets = append(rules.Sets, []int{i})
 	}
-	first, err := newGenerationOf(nil, core.New(core.NewMemory()), Options{}, rules)
+	first, err := newGenerationOfRules(nil, core.New(core.NewMemory()), Options{}, rules)
 	if err != nil {
 		t.Fatal(err)
 	}

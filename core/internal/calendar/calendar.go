@@ -89,8 +89,10 @@ func (c *Calendar) begin(number int64) int64 {
 	for at := time.UnixMicro(shown).Add(-2 * day).In(c.location); ; {
 		_, offset := at.Zone()
 		_, change := at.ZoneBounds()
-		if !change.IsZero() && !change.After(at) { // where a zone goes by its rule, time says on the last day of a leap year
-			change = at.Add(day) // that the clocks have changed at the beginning of this day
+		// Beyond the table of a zone, [time] takes each year for 365 days. On the last day of a leap year it returns the
+		// beginning of that day, which is no change of the clocks.
+		if !change.IsZero() && !change.After(at) {
+			change = at.Add(day)
 		}
 		begin := time.UnixMicro(shown - int64(offset)*1e6)
 		if begin.Before(at) { // the clocks were set forward beyond it

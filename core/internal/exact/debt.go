@@ -28,7 +28,7 @@ func (p Params) withDebt() (Params, error) {
 		return p.withMostDebt()
 	case p.Debt > math.MaxInt-p.Capacity:
 		return p, fmt.Errorf("capacity %d and debt %d are too much", p.Capacity, p.Debt)
-	case p.Algorithm.Windowed() && p.Period > 0 && int64(p.Debt/p.Capacity) >= int64(Longest/p.Period):
+	case p.Algorithm.Windowed() && !p.Algorithm.Dated() && int64(p.Debt/p.Capacity) >= int64(Longest/p.Period):
 		return p, fmt.Errorf("takes more than %d years to pay the debt", Longest/(365*day))
 	}
 	p.Capacity += p.Debt

@@ -1,9 +1,10 @@
 // Package wait has the calls of a process that wait, and the places that it holds.
 //
-// [Queues] are for calls of Wait, for one limit. They hold waiters until their requests are granted, first come, first served.
-// Each key has a queue of its own, with a worker that asks for as many waiters at once as it can. Between two answers it rests until the instant at which the
-// next grant is possible, or until a [Queues.Wake]. [Turns] hold waiters with turns that are granted but not due yet.
-// When one leaves, those behind move up. One key's queue never slows another one down. A waiter that leaves costs O(log n).
+// [Queues] are for calls of Wait, for one limit. They hold waiters until their requests are granted, first come, first
+// served. Each key has a queue of its own, with a worker that asks for as many waiters at once as it can. Between two
+// answers it rests until the instant at which the next grant is possible, or until a [Queues.Wake]. [Turns] hold
+// waiters with turns that are granted but not due yet. When one leaves, those behind move up. One key's queue never
+// slows another one down. A waiter that leaves costs O(log n).
 //
 // [Lines] are for calls of WaitAll, for several limits at once. They order the calls that wait for units or places that
 // others give back. Waiters for the same [Class] stand in a line: first come, first served. Lines do not hold each
