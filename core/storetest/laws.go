@@ -39,6 +39,7 @@ var laws = []law{
 	{"a named limit made longer tells when the same request passes", exceptSliding, longerTellsWhen},
 	{"what was used in the previous window fills a smaller capacity", []string{"sliding-window"}, previousFills},
 	{"a named calendar limit with a shorter period keeps its window", []string{"calendar"}, shorterKeepsWindow},
+	{"a calendar window counts until its later end, where clocks reckon it otherwise", []string{"calendar"}, countsUntilLaterEnd},
 	{"Reset makes a key as good as new", nil, resetMakesNew},
 	{"admitted requests leave at an even pace", []string{"shaping"}, evenPace},
 	{"nobody else is asked to queue", except("shaping"), nobodyQueues},

@@ -291,3 +291,21 @@ func shorterKeepsWindow(t *testing.T, s *stand) {
 		}
 	}
 }
+
+// countsUntilLaterEnd counts a day in UTC, and then looks by the clocks of a zone in which the same day ends two hours later.
+func countsUntilLaterEnd(t *testing.T, s *stand) {
+	key := s.key()
+	s.allow(t, key, core.Calendar(10, core.Daily("UTC")).Named("plan"), 10) // at noon
+	l := core.Calendar(10, core.Daily("America/Noronha")).Named("plan")
+	if d := s.peek(t, key, l); d.Allowed || d.RetryAfter != 14*time.Hour {
+		t.Errorf("10 in a day that ends two hours later here: %+v, want a wait of 14 h", answerOf(d))
+	}
+	s.wait(13 * time.Hour)
+	if d := s.peek(t, key, l); d.Allowed || d.RetryAfter != time.Hour {
+		t.Errorf("an hour after that day has ended in UTC: %+v", answerOf(d))
+	}
+	s.wait(time.Hour)
+	if d := s.peek(t, key, l); d.Remaining != 10 {
+		t.Errorf("when it has ended here, too: %+v", answerOf(d))
+	}
+}
