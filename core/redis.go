@@ -45,7 +45,7 @@ type redisStore struct {
 //   - token-bucket: a hash with "tokens" and "last_refill"
 //   - shaping: a hash with "next_free"
 //   - fixed-window: a hash with "count" and "start"
-//   - calendar: a hash with "count", "start" and "end"
+//   - calendar: a hash with "count", "start" and "end", behind which the capacity stands if the limit has debt
 //   - sliding-window: a hash with "current", "previous" and "start"
 //   - gcra: a string with the theoretical arrival time, or a hash that has it as "tat" while reservations are open
 //   - sliding-log: a list of instants
@@ -57,7 +57,7 @@ type redisStore struct {
 //
 // Every key has a time to live that covers its recovery. A key with places lives ten minutes longer, so that its token is
 // remembered. A key of a calendar lives an eighth of its window longer, up to three hours, for the sake of servers with
-// other rules of a time zone.
+// other rules of a time zone, and in debt a window and a quarter longer.
 //
 // The store replaces a key that is damaged (of another type, or with a value that no limit could have
 // left), gives a key without a time to live one, and logs both.

@@ -72,13 +72,14 @@ func drawVersions(t *rapid.T, algorithm string) []core.Quota {
 			rate.Period = time.Duration(scale(int64(rate.Period), "period"))
 			if algorithm == "calendar" {
 				capacity := int(scale(int64(before.Capacity()), "capacity"))
-				return rapid.SampledFrom([]core.Quota{drawCalendar(t, capacity), resized(algorithm, before, capacity)}).Draw(t, "version")
+				l := rapid.SampledFrom([]core.Quota{drawCalendar(t, capacity), resized(algorithm, before, capacity)}).Draw(t, "version")
+				return drawDebt(t, l)
 			}
 			if algorithmOf(algorithm).window {
 				rate.Period = max(time.Microsecond, rate.Period.Truncate(time.Microsecond))
 			}
 			rate.Events = int(scale(int64(rate.Events), "events"))
-			return newLimit(algorithm, int(scale(int64(before.Capacity()), "capacity")), rate)
+			return drawDebt(t, newLimit(algorithm, int(scale(int64(before.Capacity()), "capacity")), rate))
 		}).Filter(valid).Draw(t, "version"))
 	}
 	for i := range versions {

@@ -67,12 +67,16 @@ func drawLimit(t *rapid.T, algorithm string) core.Quota {
 			c := rapid.SampledFrom(coarse).Draw(t, "in milliseconds")
 			capacity, rate = c.capacity, c.rate
 		}
-		l := newLimit(algorithm, capacity, rate)
-		if debt := rapid.IntRange(0, 3*capacity).Draw(t, "debt"); algorithmOf(algorithm).owes && debt%3 == 0 {
-			l = l.WithDebt(debt / 3)
-		}
-		return l
+		return drawDebt(t, newLimit(algorithm, capacity, rate))
 	}).Filter(func(l core.Quota) bool { return l.Validate() == nil }).Draw(t, "limit")
+}
+
+// drawDebt gives a third of the limits debt that can have it: up to as much again as the capacity.
+func drawDebt(t *rapid.T, l core.Quota) core.Quota {
+	if !algorithmOf(l.Algorithm()).owes || rapid.IntRange(0, 2).Draw(t, "with debt") > 0 {
+		return l
+	}
+	return l.WithDebt(rapid.IntRange(0, l.Capacity()).Draw(t, "debt"))
 }
 
 // drawCost draws a cost of at least one: small, about all there is, or too much.

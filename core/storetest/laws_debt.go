@@ -376,11 +376,14 @@ func datedPays(t *testing.T, s *stand) {
 
 	// The window of another period has no debt that windows of this one pay.
 	s.wait(s.clock.Now().Truncate(time.Minute).Add(time.Minute).Sub(s.clock.Now()))
-	minutes, thirds := core.Calendar(10, core.Every(time.Minute)).Named("plan"), core.Calendar(4, core.Every(20*time.Second)).Named("plan").WithDebt(4)
-	s.allow(t, key, minutes, 10)
+	in := func(d time.Duration) core.Quota { return core.Calendar(4, core.Every(d)).Named("plan").WithDebt(4) }
+	thirds := in(20 * time.Second)
+	if _, err := s.limiter.Charge(t.Context(), key, in(time.Minute), 8); err != nil {
+		t.Fatal(err)
+	}
 	s.wait(10 * time.Second)
 	if d := s.peek(t, key, thirds); d.Allowed || d.RetryAfter != 50*time.Second || d.ResetAfter != 50*time.Second {
-		t.Errorf("10 in a minute, and then %s: %+v, want a wait of 50 s", thirds, answerOf(d))
+		t.Errorf("8 of 4 in a minute, and then %s: %+v, want a wait of 50 s", thirds, answerOf(d))
 	}
 	s.wait(50 * time.Second)
 	if d := s.peek(t, key, thirds); d.Remaining != 4 {

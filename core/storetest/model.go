@@ -291,6 +291,10 @@ func (m *model) decideTogether(checks []core.Check, which []int, decisions []cor
 		}
 		m.forgetNotes(f, now)
 		m.states[f.identity] = f.state
+		if s, is := f.state.(dated); is {
+			s.each = f.numbers.each()
+			m.states[f.identity] = s
+		}
 		if charges {
 			m.states[f.identity] = f.state.charged(f.numbers, now, f.total)
 			charged[f.identity] = f

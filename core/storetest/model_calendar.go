@@ -131,6 +131,7 @@ type dated struct {
 	count      int64
 	start, end int64
 	closes     int64
+	each       int64 // of a debt that a window pays, by the limit that left the count
 }
 
 // stands returns the state as it stands at an instant, not clamped to any capacity.
@@ -158,12 +159,12 @@ func (s dated) stands(l numbers, now int64) (taken dated, repaired bool) {
 // owed returns the state in the window of an instant, after the window of a count has closed: that window pays for the one before.
 func (s dated) owed(now int64) dated {
 	owed := dated{by: s.by}
-	if each := s.by.each(); each > 0 && s.count > each {
+	if each := s.by.each(); each > 0 && s.each == each && s.count > each {
 		start, end := s.by.calendar(now)
 		before, _ := s.by.calendar(start - 1)
 		near := min((3 * time.Hour).Microseconds(), (s.end-s.start)/8)
 		if s.closes == start && max(before-s.start, s.start-before) <= near {
-			owed.count, owed.start, owed.end, owed.closes = s.count-each, start, end, end
+			owed.count, owed.start, owed.end, owed.closes, owed.each = s.count-each, start, end, end, each
 		}
 	}
 	return owed
@@ -189,7 +190,7 @@ func (s dated) charged(l numbers, now int64, cost int) state {
 		s.start, s.end = l.calendar(now)
 		s.closes = s.end
 	}
-	s.count += int64(cost)
+	s.count, s.each = s.count+int64(cost), l.each()
 	return s
 }
 
@@ -207,6 +208,6 @@ func (s dated) settled(c charge, asked numbers, events int, raise bool, now int6
 	if count == s.count {
 		return stood, false
 	}
-	s.count = count
+	s.count, s.each = count, asked.each()
 	return s, true
 }

@@ -49,6 +49,7 @@ type counted struct {
 	count      int64 // may be more than the capacity
 	start, end int64 // of the window in which it was counted, or in which it would be now
 	until      int64 // when the next one opens
+	each       int64 // of a debt that a window pays, by the limit that left the count
 	repair     bool
 }
 
@@ -59,7 +60,7 @@ func (dated) counted(s *Spec, st *State, now int64) counted {
 	if st.spec == nil || st.level == 0 {
 		return fresh
 	}
-	c := counted{count: st.level, start: st.at, end: st.previous}
+	c := counted{count: st.level, start: st.at, end: st.previous, each: st.spec.Each}
 	if c.start >= end { // the clock has stepped back
 		c.start, c.end, c.repair = start, end, true
 	}
@@ -80,9 +81,10 @@ func (dated) counted(s *Spec, st *State, now int64) counted {
 }
 
 // payer returns the window that pays the rest of a count in debt: it begins when that closes. There is none, and both are 0, without
-// a debt, and if the count is of no window by this calendar: a named limit had another period.
+// a debt, and if a limit of the same name has left the count that has another capacity, no debt, or another period, by
+// which the count is of no window.
 func (c *counted) payer(s *Spec) (start, end int64) {
-	if s.Each == 0 || c.count <= s.Each {
+	if s.Each == 0 || c.each != s.Each || c.count <= s.Each {
 		return 0, 0
 	}
 	start, end = s.calendar.Window(c.until)
@@ -115,9 +117,11 @@ func (c *counted) linger() int64 { return min(mostLinger, (c.end-c.start)/8) }
 func (d dated) observe(s *Spec, st *State, now int64, _ int) (Usage, bool) {
 	c := d.counted(s, st, now)
 	u := Usage{Used: min(c.count, s.Full), Second: c.until - now, Third: c.until - now, Fourth: c.end + c.linger() - now}
-	if start, end := c.payer(s); end > 0 {
-		next := counted{start: start, end: end}
-		u.Third, u.Fourth = end-now, end+next.linger()-now
+	if s.Each > 0 && c.count > s.Each {
+		u.Fourth = c.end + (c.end-c.start)*5/4 - now // the next window pays, and is not longer by more than a quarter
+		if _, paid := c.payer(s); paid > 0 {
+			u.Third = paid - now
+		}
 	}
 	return u, c.repair || u.Used != c.count
 }

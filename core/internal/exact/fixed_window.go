@@ -6,6 +6,8 @@ import "time"
 //
 // Its Usage is the events counted and the microseconds until the window closes,
 // both 0 while none is open. Of a limit with debt that may be more than the capacity, which windows that follow pay.
+// For stores that keep states in this process, it also has the microseconds until a debt is paid, as the state was left: a
+// limit of the same name with a larger capacity may have left more than this one counts.
 type fixed struct{}
 
 func (fixed) units(p *Params) (Units, error) {
@@ -22,7 +24,7 @@ func (fixed) numbers(u *Units) []int64 {
 func (f fixed) observe(s *Spec, st *State, now int64, _ int) (Usage, bool) {
 	u, told := f.opened(s, st, now)
 	used := min(u.Used, s.Full)
-	return Usage{Used: used, Second: u.Second}, u.Second != told || used != u.Used
+	return Usage{Used: used, Second: u.Second, Third: u.Third}, u.Second != told || used != u.Used
 }
 
 // opened returns the Usage of an open window, which may be more than the capacity, and the wait
@@ -33,17 +35,20 @@ func (fixed) opened(s *Spec, st *State, now int64) (u Usage, told int64) {
 	}
 	// An open window closes when it was said to, at any length of the next one, but never later than a full window from
 	// now.
-	count := st.level
-	told = st.at + st.spec.Window - now
+	count, length, each := st.level, st.spec.Window, st.spec.Each
+	told = st.at + length - now
 	if told <= 0 {
-		length, each := st.spec.Window, st.spec.Each
 		passed := 1 + -told/length
 		if each == 0 || passed >= DivideUp(count, each) {
 			return Usage{}, 0
 		}
 		count, told = count-passed*each, told+passed*length
 	}
-	return Usage{Used: count, Second: min(told, s.Window)}, told
+	u = Usage{Used: count, Second: min(told, s.Window)}
+	if each > 0 && count > each {
+		u.Third = told + (DivideUp(count, each)-1)*length
+	}
+	return u, told
 }
 
 func (fixed) store(s *Spec, st *State, u Usage, now int64, cost int, _ Holder) {

@@ -391,6 +391,8 @@ func (s *Spec) Keep(u Usage, now int64) int64 {
 	switch {
 	case s.Algorithm.Dated() && u.Used > 0:
 		until = now + u.Fourth
+	case s.Each > 0 && !s.Algorithm.Dated():
+		until = max(until, now+u.Third)
 	case s.Prepaid:
 		until = keepBalance(s, u, now)
 	}

@@ -1,4 +1,5 @@
--- A calendar window is a hash: how many events it has admitted, when it began and when it ends. The caller knows the calendar, and
+-- A calendar window is a hash: how many events it has admitted, when it began and when it ends. Behind its end stands how many units
+-- of a debt each window pays, if the limit has debt. The caller knows the calendar, and
 -- sends when the windows around its own clock begin. The server's clock chooses one of them. If none suits, the caller is told
 -- the server's time, and asks again. See internal/exact/calendar.go for the window that a state has with it.
 
@@ -44,9 +45,10 @@ local function find_window(limit)
 end
 
 -- payer returns the end of the window that pays the rest of a count in debt, which begins when that closes (ends). There is none if
--- the count is of no window that the caller knows: a named limit had another period.
-local function payer(limit, used, start, ends, near)
-  if limit.each and used > limit.each then
+-- a limit of the same name has left the count that has another capacity or no debt (each), or another period, by which the
+-- count is of no window.
+local function payer(limit, used, each, start, ends, near)
+  if limit.each and each == limit.each and used > each then
     for number, begin in ipairs(limit.begins) do
       if begin == ends and number > 1 and math.abs(start - limit.begins[number - 1]) <= near then
         return limit.begins[number + 1]
@@ -55,10 +57,19 @@ local function payer(limit, used, start, ends, near)
   end
 end
 
+-- owing returns until when the count of a window has to live that is in debt. The next window pays, and no window of the same
+-- calendar is longer by more than a quarter.
+local function owing(start, finish)
+  local length = finish - start
+  return finish + length + (length - length % 4) / 4
+end
+
 -- count sets what is used in the window of a state, and when it ends.
 local function count(found, limit, fields)
   local opens, closes = limit.opens, limit.closes
-  local used, start, finish = tonumber(fields[1]), tonumber(fields[2]), tonumber(fields[3])
+  local used, start = tonumber(fields[1]), tonumber(fields[2])
+  local finish, each = match(fields[3] or '', '^(%d+) ?(%d*)$')
+  finish, each = tonumber(finish), tonumber(each)
   if not (used and start and finish and used > 0 and start >= 0 and finish > start)
     or used % 1 + start % 1 + finish % 1 ~= 0 or used > largest or finish > largest
     or finish - start > 31795200000000 then -- 368 days: none is as long
@@ -66,8 +77,8 @@ local function count(found, limit, fields)
     return
   end
   if start == opens and finish == closes then
-    found.used, found.stands, found.expires = used, true, limit.lingers
-    found.paid = payer(limit, used, start, closes, limit.lingers - closes)
+    found.used, found.stands, found.expires = used, each == limit.each, limit.lingers
+    found.paid = payer(limit, used, each, start, closes, limit.lingers - closes)
   else
     if start >= closes then -- the clock has stepped back
       start, finish, found.repair = opens, closes, true
@@ -81,16 +92,17 @@ local function count(found, limit, fields)
     if last > now then
       found.used, found.ends, found.expires = used, last, lingers
       found.start, found.finish, found.lingers = start, finish, lingers
-      found.paid = payer(limit, used, start, last, lingers - finish)
-    elseif payer(limit, used, start, last, lingers - finish) == closes then -- this window pays for the one before
-      found.used, found.expires = used - limit.each, limit.lingers
-      found.paid = payer(limit, found.used, opens, closes, limit.lingers - closes)
+      found.paid = payer(limit, used, each, start, last, lingers - finish)
+    elseif payer(limit, used, each, start, last, lingers - finish) == closes then -- this window pays for the one before
+      found.used = used - limit.each
     end
   end
   if found.used > limit.capacity then
     found.used, found.repair = limit.capacity, true
   end
-  found.expires = found.paid and lingering(found.ends, found.paid) or found.expires
+  if limit.each and used > limit.each and found.used > 0 then
+    found.expires = owing(start, finish)
+  end
   found.unsure = limit.each -- without a debt it would live for less time
 end
 
@@ -123,11 +135,12 @@ local function store(key, limit, found, units)
   else
     local start, finish = found.start or limit.opens, found.finish or limit.closes
     lives = found.lingers or lives
-    call('HSET', key, 'count', admitted, 'start', format('%d', start), 'end', format('%d', finish))
+    finish = limit.each and format('%d %d', finish, limit.each) or format('%d', finish)
+    call('HSET', key, 'count', admitted, 'start', format('%d', start), 'end', finish)
   end
-  local start, ends = found.start or limit.opens, found.ends
-  local paid = payer(limit, used, start, ends, (found.lingers or limit.lingers) - (found.finish or limit.closes))
-  lives = paid and lingering(ends, paid) or lives
+  if limit.each and used > limit.each then
+    lives = owing(found.start or limit.opens, found.finish or limit.closes)
+  end
   return found.past and require('window').keep_past(key, found, lives) or lives
 end
 
