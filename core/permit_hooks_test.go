@@ -49,10 +49,12 @@ func (j *journal) Write(p []byte) (int, error) {
 	return j.text.Write(p)
 }
 
-func (j *journal) count(text string) int {
+func (j *journal) count(text string) int { return strings.Count(j.String(), text) }
+
+func (j *journal) String() string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return strings.Count(j.text.String(), text)
+	return j.text.String()
 }
 
 // forget takes a place, and forgets it.
@@ -105,7 +107,7 @@ func TestForgottenPermitIsGivenBack(t *testing.T) {
 				next.Release()
 				balance.want(t, 0, 6)
 				if n := journal.count("forgotten"); n != 1 || journal.count("\n") != 1+journal.count("a trace or a logger panicked") {
-					t.Errorf("it was logged %d times, in %s", n, &journal.text)
+					t.Errorf("it was logged %d times, in %s", n, journal)
 				}
 			})
 		})
@@ -143,7 +145,7 @@ func TestManyLostPlacesAreLoggedOnce(t *testing.T) {
 		<-again.Context().Done()
 		synctest.Wait()
 		if journal.count("was lost") != 2 || journal.count("unlogged=499") != 1 {
-			t.Errorf("the log does not tell of the others: %s", &journal.text)
+			t.Errorf("the log does not tell of the others: %s", journal)
 		}
 		again.Release()
 		for _, p := range permits {
