@@ -72,7 +72,7 @@ func (dated) counted(s *Spec, st *State, now int64) counted {
 		c.lingerUntil(s.calendar.Window(end))
 	}
 	if c.until <= now {
-		if _, paid := c.payer(s); paid > now {
+		if c.paid(s) > now {
 			fresh.count = c.count - s.Each
 		}
 		return fresh
@@ -80,19 +80,19 @@ func (dated) counted(s *Spec, st *State, now int64) counted {
 	return c
 }
 
-// payer returns the window that pays the rest of a count in debt: it begins when that closes. There is none, and both are 0, without
-// a debt, and if a limit of the same name has left the count that has another capacity, no debt, or another period, by
-// which the count is of no window.
-func (c *counted) payer(s *Spec) (start, end int64) {
+// paid returns when the rest of a count in debt is paid: when the window ends that begins where the count's own closes. It
+// is 0 without a debt, and if a limit of the same name has left the count that has another capacity, no debt, or another
+// period, by which the count is of no window.
+func (c *counted) paid(s *Spec) int64 {
 	if s.Each == 0 || c.each != s.Each || c.count <= s.Each {
-		return 0, 0
+		return 0
 	}
-	start, end = s.calendar.Window(c.until)
+	start, end := s.calendar.Window(c.until)
 	before, _ := s.calendar.Window(start - 1)
 	if near := c.linger(); start != c.until || c.start-before > near || before-c.start > near {
-		return 0, 0
+		return 0
 	}
-	return start, end
+	return end
 }
 
 // lingerUntil has events count until the end of a window if that is the one in which they were counted, and another
@@ -119,7 +119,7 @@ func (d dated) observe(s *Spec, st *State, now int64, _ int) (Usage, bool) {
 	u := Usage{Used: min(c.count, s.Full), Second: c.until - now, Third: c.until - now, Fourth: c.end + c.linger() - now}
 	if s.Each > 0 && c.count > s.Each {
 		u.Fourth = c.end + (c.end-c.start)*5/4 - now // the next window pays, and is not longer by more than a quarter
-		if _, paid := c.payer(s); paid > 0 {
+		if paid := c.paid(s); paid > 0 {
 			u.Third = paid - now
 		}
 	}

@@ -44,10 +44,10 @@ local function find_window(limit)
   return limit.opens
 end
 
--- payer returns the end of the window that pays the rest of a count in debt, which begins when that closes (ends). There is none if
+-- paid returns the end of the window that pays the rest of a count in debt, which begins when that closes (ends). There is none if
 -- a limit of the same name has left the count that has another capacity or no debt (each), or another period, by which the
 -- count is of no window.
-local function payer(limit, used, each, start, ends, near)
+local function paid(limit, used, each, start, ends, near)
   if limit.each and each == limit.each and used > each then
     for number, begin in ipairs(limit.begins) do
       if begin == ends and number > 1 and math.abs(start - limit.begins[number - 1]) <= near then
@@ -78,7 +78,7 @@ local function count(found, limit, fields)
   end
   if start == opens and finish == closes then
     found.used, found.stands, found.expires = used, each == limit.each, limit.lingers
-    found.paid = payer(limit, used, each, start, closes, limit.lingers - closes)
+    found.paid = paid(limit, used, each, start, closes, limit.lingers - closes)
   else
     if start >= closes then -- the clock has stepped back
       start, finish, found.repair = opens, closes, true
@@ -92,8 +92,8 @@ local function count(found, limit, fields)
     if last > now then
       found.used, found.ends, found.expires = used, last, lingers
       found.start, found.finish, found.lingers = start, finish, lingers
-      found.paid = payer(limit, used, each, start, last, lingers - finish)
-    elseif payer(limit, used, each, start, last, lingers - finish) == closes then -- this window pays for the one before
+      found.paid = paid(limit, used, each, start, last, lingers - finish)
+    elseif paid(limit, used, each, start, last, lingers - finish) == closes then -- this window pays for the one before
       found.used = used - limit.each
     end
   end
