@@ -114,8 +114,13 @@ func (c *Check) Units() int {
 
 // asksBan reports whether a check asks about a ban without charging it.
 func (c *Check) asksBan() bool {
+	return (c.Mode == Condition || c.Mode == OnDenial) && c.bans()
+}
+
+// bans reports whether a check is about a ban.
+func (c *Check) bans() bool {
 	_, bans := c.Limit.(Bans)
-	return bans && (c.Mode == Condition || c.Mode == OnDenial)
+	return bans
 }
 
 // spec returns the spec under which a check counts.
@@ -161,7 +166,7 @@ func validateRefunds(checks []Check) error {
 	places := 0
 	for i := range checks {
 		c := &checks[i]
-		if *c != (Check{Key: c.Key, Limit: c.Limit, Cost: c.Cost, Shadow: c.Shadow}) {
+		if !c.bare() {
 			return invalid("core: check %d gives units back, and has more than a key, a limit, a cost and a shadow", i)
 		}
 		if c.holds() {
@@ -172,6 +177,25 @@ func validateRefunds(checks []Check) error {
 		return invalid("core: more than %d places are to be given back at once: split the call", mostOldest)
 	}
 	return validate(checks)
+}
+
+// validateCharges returns the reason why some checks cannot be charged without room for them.
+func validateCharges(checks []Check) error {
+	for i := range checks {
+		c := &checks[i]
+		if !c.bare() {
+			return invalid("core: check %d charges what is not left, too, and has more than a key, a limit, a cost and a shadow", i)
+		}
+		if _, quota := c.Limit.(Quota); c.Limit != nil && !quota {
+			return invalid("core: check %d charges what is not left, too, which %s cannot: it is no Quota", i, c.Limit)
+		}
+	}
+	return validate(checks)
+}
+
+// bare reports whether a check has a key, a limit, a cost and a shadow alone.
+func (c *Check) bare() bool {
+	return *c == Check{Key: c.Key, Limit: c.Limit, Cost: c.Cost, Shadow: c.Shadow}
 }
 
 // mostChecks is the greatest number of checks in a call: Redis decides them in about a millisecond, and serves no other
@@ -267,16 +291,17 @@ func validateOne(checks []Check, place int) error {
 	if c.Undelayed > 0 && !limit.Delayed {
 		return invalid("core: %d undelayed units of %s: only a Shaping limit delays, so leave Undelayed out or use core.Shaping", c.Undelayed, c.Limit)
 	}
-	if _, bans := c.Limit.(Bans); !bans && c.Mode == OnDenial {
+	if c.Mode == OnDenial && !c.bans() {
 		return invalid("core: the check's mode is OnDenial, and %s is no ban", c.Limit)
-	} else if bans && c.Headroom > 0 {
+	}
+	if c.Headroom > 0 && c.bans() {
 		return invalid("core: a headroom of %d strikes: a ban has none", c.Headroom)
 	}
 	if !c.Or {
 		return nil
 	}
 	for either := place - 1; either <= place; either++ {
-		if _, bans := checks[either].Limit.(Bans); bans {
+		if checks[either].bans() {
 			return invalid("core: check %d is an alternative, and %s is a ban, which counts in any case", either, checks[either].Limit)
 		}
 	}
@@ -307,13 +332,12 @@ func (c *Check) validateReserveFor() error {
 func validateTogether(checks []Check, earlier, place int) error {
 	d, c := &checks[earlier], &checks[place]
 	limit, other := c.Limit.known(), d.Limit.known()
-	_, bans := c.Limit.(Bans)
 	switch {
 	case limit.Units != other.Units || limit.Calendar != other.Calendar:
 		return invalid("core: checks %d and %d ask the same key about one named limit with different numbers: %s and %s", earlier, place, d.Limit, c.Limit)
 	case c.ReserveFor != d.ReserveFor && c.Mode == Charge && d.Mode == Charge:
 		return invalid("core: checks %d and %d ask the same key about %s, and reserve for %v and %v", earlier, place, c.Limit, d.ReserveFor, c.ReserveFor)
-	case bans && c.Mode != d.Mode && c.Mode != Look && d.Mode != Look:
+	case c.bans() && c.Mode != d.Mode && c.Mode != Look && d.Mode != Look:
 		return invalid("core: checks %d and %d ask the same key about %s with the modes %s and %s", earlier, place, c.Limit, d.Mode, c.Mode)
 	case isEither(checks, earlier) || isEither(checks, place):
 		if c.Mode == Charge && d.Mode == Charge {

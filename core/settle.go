@@ -84,18 +84,7 @@ func (l *Limiter) RefundAll(ctx context.Context, checks ...Check) ([]Decision, e
 	if err := validateRefunds(checks); err != nil {
 		return nil, err
 	}
-	decisions, settlements := make([]Decision, len(checks)), make([]Settlement, 0, len(checks))
-	for i := range checks {
-		if c := &checks[i]; c.Limit == Unlimited {
-			decisions[i] = unlimitedDecision()
-		} else {
-			settlements = append(settlements, Settlement{Check: *c, Oldest: c.holds(), Decision: &decisions[i]})
-		}
-	}
-	if err := l.settle(ctx, settlements); err != nil {
-		return nil, err
-	}
-	return decisions, nil
+	return l.settleAll(ctx, checks, func(c Check) Settlement { return Settlement{Check: c, Oldest: c.holds()} })
 }
 
 // Charge charges n units even if fewer are left: for a download with a size that is known at its end, or for a penalty.
@@ -106,6 +95,44 @@ func (l *Limiter) RefundAll(ctx context.Context, checks ...Check) ([]Decision, e
 // nothing.
 func (l *Limiter) Charge(ctx context.Context, key string, limit Quota, n int) (Decision, error) {
 	return l.settleOne(ctx, Settlement{Check: checkOf(key, limit, 0), Cost: n}, n)
+}
+
+// ChargeAll charges units of several limits in one round trip, even if fewer are left, and returns the numbers of each limit
+// afterwards. Each check charges its [Check.Units] as [Limiter.Charge] does; a [Check.Shadow] check charges them to the state that
+// shadows are charged to.
+//
+// A check has a Key, a Limit that is a [Quota], a Cost and a Shadow alone: others are errors ([ErrInvalid]) that change nothing.
+//
+// A cluster or ring charges on all servers at once. After an error some may have been charged, unless it is [ErrNotDone]; a
+// [PartlySettledError] tells which were certainly not.
+func (l *Limiter) ChargeAll(ctx context.Context, checks ...Check) ([]Decision, error) {
+	if err := validateCharges(checks); err != nil {
+		return nil, err
+	}
+	return l.settleAll(ctx, checks, func(c Check) Settlement {
+		cost := c.Units()
+		c.Mode = Look
+		return Settlement{Check: c, Cost: cost}
+	})
+}
+
+// settleAll settles checks that make sense, each by the settlement that is made of it, and returns the numbers of their limits
+// afterwards.
+func (l *Limiter) settleAll(ctx context.Context, checks []Check, settlementOf func(Check) Settlement) ([]Decision, error) {
+	decisions, settlements := make([]Decision, len(checks)), make([]Settlement, 0, len(checks))
+	for i, c := range checks {
+		if c.Limit == Unlimited {
+			decisions[i] = unlimitedDecision()
+			continue
+		}
+		one := settlementOf(c)
+		one.Decision = &decisions[i]
+		settlements = append(settlements, one)
+	}
+	if err := l.settle(ctx, settlements); err != nil {
+		return nil, err
+	}
+	return decisions, nil
 }
 
 // settleOne settles one settlement of n units, and returns the numbers of the limit afterwards.

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -86,6 +87,61 @@ func chargeTakesWhatIsLeft(t *testing.T, s *stand) {
 			}
 		}
 	})
+}
+
+// chargeAllIsCharge charges the same units to two keys, by either verb.
+func chargeAllIsCharge(t *testing.T, s *stand) {
+	rapid.Check(t, func(t *rapid.T) {
+		l, one, other := drawLimit(t, s.algorithm), s.key(), s.key()
+		shadow := rapid.Bool().Draw(t, "shadow")
+		for range rapid.IntRange(1, 8).Draw(t, "steps") {
+			cost := drawCost(t, l, "cost")
+			want, err := s.limiter.Charge(tContext(t), one, l, cost)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := s.limiter.ChargeAll(tContext(t), core.Check{Key: other, Limit: l, Cost: cost, Shadow: shadow})
+			if err != nil || answerOf(got[0]) != answerOf(want) {
+				t.Fatalf("ChargeAll of %d: %+v, %v, want %+v", cost, answerOf(got[0]), err, answerOf(want))
+			}
+			if told := s.peekAt(t, 0, core.Check{Key: other, Limit: l, Mode: core.Look, Shadow: shadow})[0]; answerOf(told) != answerOf(want) {
+				t.Fatalf("after ChargeAll of %d: %+v, want %+v", cost, answerOf(told), answerOf(want))
+			}
+			s.wait(drawWait(t, want))
+		}
+	})
+}
+
+// chargesSeveral charges several keys in one go, a shadow among them, and changes nothing by a call without sense.
+func chargesSeveral(t *testing.T, s *stand) {
+	l, one, other := newLimit(s.algorithm, 10, core.PerHour(10)), s.key(), s.key()
+	s.allow(t, one, l, 7)
+	for name, checks := range map[string][]core.Check{
+		"nothing":         {},
+		"a mode":          {{Key: one, Limit: l}, {Key: other, Limit: l, Mode: core.Look}},
+		"a negative cost": {{Key: one, Limit: l}, {Key: other, Limit: l, Cost: -1}},
+		"no limit":        {{Key: one, Limit: l}, {Key: other}},
+		"places":          {{Key: one, Limit: l}, {Key: other, Limit: concurrent(3, time.Minute)}},
+		"a ban":           {{Key: one, Limit: l}, {Key: other, Limit: core.Ban{Strikes: core.SlidingLog(5, time.Minute)}.Limit()}},
+	} {
+		if _, err := s.limiter.ChargeAll(t.Context(), checks...); !errors.Is(err, core.ErrInvalid) {
+			t.Errorf("%s: %v, want an error that is ErrInvalid", name, err)
+		}
+	}
+	decisions, err := s.limiter.ChargeAll(t.Context(),
+		core.Check{Key: one, Limit: l, Cost: 8}, core.Check{Key: other, Limit: core.Unlimited, Cost: 3}, core.Check{Key: other, Limit: l, Cost: 4},
+		core.Check{Key: one, Limit: l, Cost: 2, Shadow: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if decisions[0].Remaining != 0 || decisions[1].Limit != core.Unlimited || decisions[2].Remaining != 6 || decisions[3].Remaining != 8 {
+		t.Errorf("%+v, want 0, unlimited, 6 and 8 left", decisions)
+	}
+	for key, want := range map[string]int{one: 0, other: 6} {
+		if d := s.peek(t, key, l); d.Remaining != want {
+			t.Errorf("%d remain of %s, want %d", d.Remaining, key, want)
+		}
+	}
 }
 
 // passesWithin reports whether all of a limit passes after a wait, and not a tick

@@ -40,6 +40,8 @@ var settling = []law{
 	{"a settlement tells what is left when all have been settled", nil, settlementTellsWhatIsLeft},
 	{"a settlement that is asked what is left leaves as much", nil, askingChangesNothing},
 	{"RefundAll gives back what Refund does", nil, refundAllIsRefund},
+	{"ChargeAll charges what Charge does", nil, chargeAllIsCharge},
+	{"ChargeAll charges several limits, or none", nil, chargesSeveral},
 	{"Refund, Charge and Settle tell what is left", nil, verbsTellWhatIsLeft},
 	{"settlements without sense are errors that change nothing", nil, settlementsWithoutSense},
 }
