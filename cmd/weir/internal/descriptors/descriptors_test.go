@@ -264,6 +264,10 @@ func TestLimits(t *testing.T) {
 		"unit: hour, requests_per_unit: 5, algorithm: gcra, burst: 1":            "per-hour: gcra 1, 5/h",
 		"unit: hour, requests_per_unit: 5, algorithm: sliding_window":            "per-hour: sliding-window 5, 1h",
 		"unit: day, requests_per_unit: 5, algorithm: sliding_log":                "per-day: sliding-log 5, 1d",
+		"unit: day, requests_per_unit: 5, debt: 3":                               "per-day: calendar 5, every 1d, debt 3",
+		"unit: day, requests_per_unit: 5, debt: 0":                               "per-day: calendar 5, every 1d",
+		"unit: day, requests_per_unit: 0x10, debt: 0x1_0":                        "per-day: calendar 16, every 1d, debt 16",
+		"unit: hour, requests_per_unit: 5, algorithm: gcra, debt: unlimited":     "per-hour: gcra 5, 5/h, debt unlimited",
 	} {
 		c := parse(t, "domain: d\ndescriptors: [{key: k, rate_limit: {"+numbers+"}}]")
 		limit, _ := c.Find("d", entries("k"))
@@ -311,6 +315,12 @@ func TestMistakesAreTold(t *testing.T) {
 		good + "    rate_limit: {unit: day, replaces: [{name: ''}]}":                                    "a.yaml:4:40: replaces has to name a limit",
 		good + "    rate_limit: {unit: day, name: a, replaces: [{name: a}]}":                            `a.yaml:4:17: the limit "a" cannot replace itself`,
 		good + "    rate_limit: {unit: day, replaces: a}":                                               "a.yaml:4:39: replaces is a list",
+		good + "    rate_limit: {unit: day, requests_per_unit: 1, debt: much}":                          `a.yaml:4:17: the debt "much" is neither a whole number`,
+		good + "    rate_limit: {unit: day, requests_per_unit: 1, debt: -1}":                            `a.yaml:4:17: the debt "-1" is neither a whole number`,
+		good + "    rate_limit: {unit: day, requests_per_unit: 1, debt: 2}":                             "a.yaml:4:17: ",
+		good + "    rate_limit: {unit: day, requests_per_unit: 1, debt: unlimited}":                     "a.yaml:4:17: ",
+		good + "    rate_limit: {unit: day, requests_per_unit: 1, algorithm: sliding_log, debt: 1}":     "a.yaml:4:17: ",
+		good + "    rate_limit: {unit: minute, requests_per_unit: 1, algorithm: concurrent, debt: 1}":   "a.yaml:4:17: debt is for what is counted over time",
 		good + "    rate_limit: {unit: day, algorithm: fast}":                                           `a.yaml:4:40: the algorithm "fast" is none of`,
 		good + "    rate_limit: {unit: day, requests_per_unit: 1, burst: 2}":                            "a.yaml:4:17: burst is for the algorithms",
 		good + "    rate_limit: {unit: day, requests_per_unit: 1, algorithm: leaky, burst: 0}":          "a.yaml:4:17: a burst of 0",

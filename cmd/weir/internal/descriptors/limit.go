@@ -3,7 +3,9 @@ package descriptors
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -59,8 +61,14 @@ type Limit struct {
 	byValue   bool // the name of its metrics depends on the request
 }
 
-// Plain reports whether the limit is one of the reference's: a number of requests in each unit of its calendar.
-func (l *Limit) Plain() bool { return l.algorithm == "" }
+// Plain reports whether the limit is one of the reference's: a number of requests in each unit of its calendar, without debt.
+func (l *Limit) Plain() bool { return l.algorithm == "" && !l.Owes() }
+
+// Owes reports whether the limit has debt: hits for which it has no room are denied, and charged all the same.
+func (l *Limit) Owes() bool { return l.Counts.Debt() > 0 }
+
+// Dated reports whether the limit counts in windows of a calendar.
+func (l *Limit) Dated() bool { return l.algorithm == "" }
 
 // Holds reports whether requests hold places of the limit until they give them back.
 func (l *Limit) Holds() bool { return l.Places != core.Places{} }
@@ -83,7 +91,7 @@ func (l *Limit) Describe() string {
 		parts = append(parts, "no request passes")
 	case l.algorithm == "":
 		parts = append(parts, fmt.Sprintf("%d per %s", l.RequestsPerUnit, unit))
-		if text := l.Counts.String(); !strings.Contains(text, "every") {
+		if text := l.Counts.String(); l.Owes() || !strings.Contains(text, "every") {
 			parts = append(parts, text)
 		}
 	case l.Holds():
@@ -170,6 +178,7 @@ type numbers struct {
 	zone      string
 	hasZone   bool
 	lease     string
+	debt      string
 }
 
 // concurrent is the algorithm of places.
@@ -189,6 +198,8 @@ func (n *numbers) places() (core.Places, error) {
 		return core.Places{}, fmt.Errorf("burst is for the algorithms %s", strings.Join(buckets, ", "))
 	case n.hasZone:
 		return core.Places{}, errors.New("time_zone is for limits without an algorithm, which count in windows of a calendar")
+	case n.debt != "":
+		return core.Places{}, errors.New("debt is for what is counted over time, and not for the algorithm concurrent")
 	}
 	places := core.Concurrent(int(max(1, n.requests)), lease).Named("at-once")
 	if err := places.Validate(); err != nil {
@@ -228,6 +239,11 @@ func (n *numbers) quota() (core.Quota, error) {
 	default:
 		q = algorithms[n.algorithm](max(1, requests), max(1, burst), n.unit.Length()).Named("per-" + strings.ToLower(string(n.unit)))
 	}
+	debt, err := n.mostDebt()
+	if err != nil {
+		return core.Quota{}, err
+	}
+	q = q.WithDebt(debt)
 	if err := q.Validate(); err != nil {
 		return core.Quota{}, errors.New(strings.TrimPrefix(err.Error(), "core: "))
 	}
@@ -238,6 +254,21 @@ func (n *numbers) quota() (core.Quota, error) {
 		return core.Quota{}, nil
 	}
 	return q, nil
+}
+
+// mostDebt returns how much debt the limit may have.
+func (n *numbers) mostDebt() (int, error) {
+	switch n.debt {
+	case "":
+		return 0, nil
+	case "unlimited":
+		return math.MaxInt, nil
+	}
+	debt, err := strconv.ParseUint(strings.ReplaceAll(n.debt, "_", ""), 0, 32)
+	if err != nil {
+		return 0, fmt.Errorf("the debt %q is neither a whole number from 0 to %d nor unlimited", n.debt, uint32(math.MaxUint32))
+	}
+	return int(debt), nil
 }
 
 // parseUnit returns a unit by its name, in any case.

@@ -274,7 +274,7 @@ var places = map[string]string{
 	"key": descriptor, "value": descriptor, "rate_limit": descriptor, "shadow_mode": descriptor, "quota_mode": descriptor, "detailed_metric": descriptor,
 	"value_to_metric": descriptor, "share_threshold": descriptor, "metadata": descriptor,
 	"unit": limit, "requests_per_unit": limit, "unlimited": limit, "name": limit + " and of replaces", "replaces": limit,
-	"algorithm": limit, "burst": limit, "time_zone": limit, "lease": limit,
+	"algorithm": limit, "burst": limit, "time_zone": limit, "lease": limit, "debt": limit,
 }
 
 const (
@@ -509,6 +509,7 @@ func (r *reader) rateLimit(n *yaml.Node, l *Limit) {
 			r.number(&numbers.burst)(key, value)
 		},
 		"lease": r.text(&numbers.lease),
+		"debt":  r.text(&numbers.debt),
 		"time_zone": func(key, value *yaml.Node) {
 			numbers.hasZone = true
 			r.text(&numbers.zone)(key, value)

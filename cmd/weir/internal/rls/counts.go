@@ -60,13 +60,14 @@ func (s *Service) countHits(all []question, denied, decided bool) {
 		if q.counters == nil || q.negative || !q.counted() { // another limit may have taken its place
 			continue
 		}
-		partly := s.options.AsReference && q.limit.Plain()
+		asReference := s.options.AsReference && q.limit.Plain()
+		partly := asReference || q.limit.Owes()
 		limit := 0
 		if q.limit.RequestsPerUnit > 0 {
 			limit = q.limit.Of().Capacity()
 		}
 		before := uint64(max(0, q.used))
-		if partly || !denied && !q.over { // they were charged
+		if asReference || !denied && !q.over { // they were charged
 			before -= min(before, q.hits)
 		}
 		reference.Count(q.counters, metrics.Hits{

@@ -29,6 +29,7 @@ descriptors:
   - {key: value, value_to_metric: true, rate_limit: {unit: day, requests_per_unit: 10}}
   - {key: detail, detailed_metric: true, rate_limit: {unit: day, requests_per_unit: 10}}
   - {key: deep, descriptors: [{key: below, rate_limit: {unit: day, requests_per_unit: 10}}]}
+  - {key: owing, rate_limit: {unit: day, requests_per_unit: 10, debt: 10}}
   - {key: named, rate_limit: {unit: day, requests_per_unit: 10, name: n}}
   - {key: instead, rate_limit: {unit: day, requests_per_unit: 10, replaces: [{name: n}]}}
 `
@@ -98,6 +99,12 @@ func TestCountsByTheNamesOfTheReference(t *testing.T) {
 		}, []string{
 			"near_limit{domain=d,key1=ten} 2", "over_limit{domain=d,key1=ten} 3", "total_hits{domain=d,key1=ten} 13",
 			"within_limit{domain=d,key1=ten} 7",
+		}},
+		"partly over, into debt": {Options{}, [][]*common.RateLimitDescriptor{
+			{hits(7, descriptor("owing=a"))}, {hits(5, descriptor("owing=a"))}, {descriptor("owing=a")},
+		}, []string{
+			"near_limit{domain=d,key1=owing} 2", "over_limit{domain=d,key1=owing} 3", "total_hits{domain=d,key1=owing} 13",
+			"within_limit{domain=d,key1=owing} 7",
 		}},
 		"denied by another one": {Options{}, [][]*common.RateLimitDescriptor{{descriptor("ten=a"), descriptor("none=")}}, []string{
 			"over_limit{domain=d,key1=none} 1", "total_hits{domain=d,key1=none} 1", "total_hits{domain=d,key1=ten} 1",

@@ -3,6 +3,7 @@ package rls
 import (
 	"context"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/weir-go/ratelimit/cmd/weir/internal/descriptors"
@@ -20,6 +21,8 @@ type state struct {
 }
 
 // decide answers the questions by one call, which charges all of them or none, and reports whether the request is denied.
+//
+// A request that only limits with debt deny is charged all the same.
 //
 // Limits with a quota deny the request only if all of them do. A request for which some of them have no room is asked again without those, so that it
 // is charged to all the others.
@@ -71,13 +74,14 @@ func (s *Service) decide(ctx context.Context, all []question) (denied bool, err 
 				plain = true
 			}
 		}
-		if plain || quotas > 0 && left == 0 {
-			return true, nil
-		}
-		if passed {
-			return false, s.giveBack(ctx, all)
+		if denied = plain || quotas > 0 && left == 0; denied || passed {
+			break
 		}
 	}
+	if done, err := s.chargeOver(ctx, all, denied); err != nil || !done {
+		return denied, err
+	}
+	return denied, s.giveBack(ctx, all)
 }
 
 func (q *question) state() state {
@@ -117,7 +121,7 @@ func (q *question) learn(d core.Decision, now time.Time) {
 	switch {
 	case q.limit.RequestsPerUnit == 0:
 		q.remaining, q.reset = 0, q.limit.Unit.Window(now)
-	case q.limit.Plain() && q.reset == 0: // nothing is used
+	case q.limit.Dated() && q.reset == 0: // nothing is used
 		q.reset = q.limit.Unit.Window(now)
 	case q.over && d.RetryAfter > 0 && d.RetryAfter != core.Never:
 		q.reset = d.RetryAfter
@@ -135,6 +139,49 @@ func (s *Service) allow(ctx context.Context, checks []core.Check) ([]core.Decisi
 		}
 	}
 	return s.limiter.AllowAll(ctx, checks...)
+}
+
+// chargeOver charges the hits for which limits with debt had no room. If they alone deny the request, it is charged to its other limits, too: hits that
+// are reported at the end of a stream stand for work that was done, and are never forgiven. It reports whether the request is charged.
+func (s *Service) chargeOver(ctx context.Context, all []question, denied bool) (charged bool, err error) {
+	charged = !denied || !slices.ContainsFunc(all, func(q question) bool { return q.over && !q.limit.Shadow && !q.limit.Owes() })
+	var of []*question
+	for i := range all {
+		q := &all[i]
+		switch {
+		case !q.counted() || q.negative || q.look() || q.limit.Holds() || q.limit.RequestsPerUnit == 0:
+		case q.limit.Shadow && q.over && q.limit.Owes(), !q.limit.Shadow && denied && charged:
+			of = append(of, q)
+		}
+	}
+	return charged, s.charge(ctx, of, false)
+}
+
+// charge charges the hits of some questions, also where fewer are left, and learns how many are left then. merged says that limits
+// in shadow mode count with others.
+func (s *Service) charge(ctx context.Context, of []*question, merged bool) error {
+	if len(of) == 0 {
+		return nil
+	}
+	checks := make([]core.Check, len(of))
+	for i, q := range of {
+		checks[i] = core.Check{Key: q.key, Limit: q.limit.Counts, Cost: int(min(q.hits, mostHits)), Shadow: q.limit.Shadow && !merged}
+	}
+	decisions, err := s.limiter.ChargeAll(ctx, checks...)
+	if err != nil {
+		return err
+	}
+	for i, q := range of {
+		q.learnCharge(decisions[i], s.options.Now())
+	}
+	return nil
+}
+
+// learnCharge takes the decision after a charge of a question that has been answered.
+func (q *question) learnCharge(d core.Decision, now time.Time) {
+	over, used := q.over, q.used
+	q.learn(d, now)
+	q.over, q.used = over, used
 }
 
 // mostPlaces is how many places a request gives back at most.
@@ -212,6 +259,11 @@ func (s *Service) count(ctx context.Context, all []question) (denied bool, err e
 				return false, err
 			}
 			q.learn(decisions[0], s.options.Now())
+			if q.over && q.limit.Owes() && !q.look() {
+				if err := s.charge(ctx, []*question{q}, true); err != nil {
+					return false, err
+				}
+			}
 		}
 	}
 	if len(checks) > 0 {
