@@ -167,15 +167,16 @@ func TestPoliciesOfAFile(t *testing.T) {
 	}
 	write("fixed-window 1, 1h")
 	s := serve(t, "weir {\npolicies "+file+"\n}\nerror /api/fail 502\nrespond served")
-	s.want(http.StatusBadGateway, "/api/fail") // an error that Caddy answers costs nothing
-	s.want(http.StatusOK, "/api/")
+	served := func() bool {
+		status, _, _ := s.get("/api/")
+		return status == http.StatusOK
+	}
+	s.want(http.StatusBadGateway, "/api/fail")
+	eventually(t, "an error that Caddy answers costs nothing", served) // it is settled beside its answer
 	s.want(http.StatusTooManyRequests, "/api/")
 	s.want(http.StatusOK, "/")
 	write("fixed-window 7, 1h")
-	eventually(t, "the new limit is in force", func() bool {
-		status, _, _ := s.get("/api/")
-		return status == http.StatusOK
-	})
+	eventually(t, "the new limit is in force", served)
 }
 
 // Several handlers and servers that name one Redis have one counter, and an outage is answered as the limit says.
