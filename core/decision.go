@@ -30,6 +30,8 @@ type Decision struct {
 	// Leased says that this process has decided by itself, from units that the store had charged ahead of time: see
 	// [Lease]. The numbers are estimates then: those of the latest lease, less the units spent since.
 	Leased bool
+	// Repeated says that the denial was remembered, and repeated without asking the store: see denialcache.New.
+	Repeated bool
 	// Limit is the limit that was asked.
 	Limit Limit
 	// Remaining is how many whole units are left: after the charge, or as they are now if

@@ -111,7 +111,7 @@ func writeKnown(of *Call, checks []denials.Check, known denials.Known) {
 		case known.Denied&(1<<i) != 0:
 			d := checks[i].Repeated()
 			of.Decisions[i] = Decision{
-				Limit: limit, Degraded: d.Degraded, Remaining: d.Remaining,
+				Limit: limit, Repeated: true, Degraded: d.Degraded, Remaining: d.Remaining,
 				RetryAfter: d.RetryAfter, NextAfter: d.NextAfter, ResetAfter: d.ResetAfter, Estimated: d.Estimated,
 			}
 		case known.Banned:

@@ -84,7 +84,7 @@ func (l *Limiter) RefundAll(ctx context.Context, checks ...Check) ([]Decision, e
 	if err := validateRefunds(checks); err != nil {
 		return nil, err
 	}
-	return l.settleAll(ctx, checks, func(c Check) Settlement { return Settlement{Check: c, Oldest: c.holds()} })
+	return l.settleChecks(ctx, checks, func(c Check) Settlement { return Settlement{Check: c, Oldest: c.holds()} })
 }
 
 // Charge charges n units even if fewer are left: for a download with a size that is known at its end, or for a penalty.
@@ -109,16 +109,16 @@ func (l *Limiter) ChargeAll(ctx context.Context, checks ...Check) ([]Decision, e
 	if err := validateCharges(checks); err != nil {
 		return nil, err
 	}
-	return l.settleAll(ctx, checks, func(c Check) Settlement {
+	return l.settleChecks(ctx, checks, func(c Check) Settlement {
 		cost := c.Units()
 		c.Mode = Look
 		return Settlement{Check: c, Cost: cost}
 	})
 }
 
-// settleAll settles checks that make sense, each by the settlement that is made of it, and returns the numbers of their limits
+// settleChecks settles checks that make sense, each by the settlement that is made of it, and returns the numbers of their limits
 // afterwards.
-func (l *Limiter) settleAll(ctx context.Context, checks []Check, settlementOf func(Check) Settlement) ([]Decision, error) {
+func (l *Limiter) settleChecks(ctx context.Context, checks []Check, settlementOf func(Check) Settlement) ([]Decision, error) {
 	decisions, settlements := make([]Decision, len(checks)), make([]Settlement, 0, len(checks))
 	for i, c := range checks {
 		if c.Limit == Unlimited {

@@ -226,6 +226,7 @@ func (h *history) ask(t *rapid.T, peek bool) {
 		if err != nil {
 			t.Fatalf("%T: %v", s.store, err)
 		}
+		asAsked(got...)
 		for j := range want {
 			if got[j] != want[j] {
 				t.Fatalf("store %d, a %T, disagrees with the model about check %d, %s:\n got %+v\nwant %+v",

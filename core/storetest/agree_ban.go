@@ -117,7 +117,7 @@ func (h *banHistory) each(what string, do func(*stand) error) {
 // expect compares the answers of all stores with the model's.
 func (h *banHistory) expect(what string, want core.Decision, ask func(*stand) core.Decision) {
 	for i, s := range h.stands {
-		got := ask(s)
+		got := asAsked(ask(s))[0]
 		if got.Limit = nil; got != want {
 			h.Fatalf("%s of store %d under %s at %d: %+v, want %+v", what, i, h.ban, h.now, got, want)
 		}

@@ -89,7 +89,7 @@ func grownAgrees(t *testing.T, s *stand) {
 		for range rapid.IntRange(1, 3).Draw(t, "growths") {
 			m.pass(t, d)
 			to := total + rapid.IntRange(0, max(1, l.Capacity()/3)).Draw(t, "growth")
-			got := growTo(t, r, to)[0]
+			got := asAsked(growTo(t, r, to)...)[0]
 			if to == total {
 				continue
 			}

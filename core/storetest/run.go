@@ -95,7 +95,7 @@ func (s *stand) allow(t rapid.TB, key string, l core.Limit, n int) core.Decision
 	if err != nil {
 		t.Fatalf("AllowN(%q, %s, %d): %v", key, l, n, err)
 	}
-	return d
+	return asAsked(d)[0]
 }
 
 func (s *stand) allowAll(t rapid.TB, checks ...core.Check) []core.Decision {
@@ -104,7 +104,7 @@ func (s *stand) allowAll(t rapid.TB, checks ...core.Check) []core.Decision {
 	if err != nil {
 		t.Fatalf("AllowAll(%s): %v", callString(checks), err)
 	}
-	return d
+	return asAsked(d...)
 }
 
 func (s *stand) peek(t rapid.TB, key string, l core.Limit) core.Decision {
@@ -113,7 +113,7 @@ func (s *stand) peek(t rapid.TB, key string, l core.Limit) core.Decision {
 	if err != nil {
 		t.Fatalf("Peek(%q, %s): %v", key, l, err)
 	}
-	return d
+	return asAsked(d)[0]
 }
 
 // peekAt returns the answer to checks after a wait, without charging them.
@@ -125,5 +125,13 @@ func (s *stand) peekAt(t rapid.TB, wait time.Duration, checks ...core.Check) []c
 	if err != nil {
 		t.Fatalf("PeekAll(%s): %v", callString(checks), err)
 	}
-	return d
+	return asAsked(d...)
+}
+
+// asAsked returns decisions as they are when each denial comes from the store: a cache in front may repeat one.
+func asAsked(decisions ...core.Decision) []core.Decision {
+	for i := range decisions {
+		decisions[i].Repeated = false
+	}
+	return decisions
 }

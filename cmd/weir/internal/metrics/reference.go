@@ -64,9 +64,9 @@ func newReference(nearRatio float64) *Reference {
 type Descriptor struct {
 	name
 
-	ofFile                            bool
-	total, over, near, within, shadow atomic.Uint64
-	unknown                           atomic.Uint64
+	ofFile                                    bool
+	total, over, near, within, shadow, cached atomic.Uint64
+	unknown                                   atomic.Uint64
 }
 
 // name has the labels of a descriptor. To Prometheus, an empty label is none.
@@ -225,8 +225,8 @@ type Hits struct {
 	Before, Limit uint64
 	// Over says that the hits are too many. Partly says that those count which fit, though the others do not.
 	Over, Partly bool
-	// Shadow says that the limit denies nothing.
-	Shadow bool
+	// Shadow says that the limit denies nothing, and Cached that the denial was remembered in this process.
+	Shadow, Cached bool
 }
 
 // Count counts the hits of a descriptor.
@@ -252,6 +252,9 @@ func (r *Reference) Count(d *Descriptor, h Hits) {
 		if h.Shadow {
 			d.shadow.Add(beyond)
 		}
+		if h.Cached {
+			d.cached.Add(beyond)
+		}
 		return
 	}
 	d.within.Add(hits)
@@ -267,6 +270,7 @@ var kinds = [...]struct {
 }{
 	{"total_hits", "Hits.", func(d *Descriptor) *atomic.Uint64 { return &d.total }},
 	{"over_limit", "Hits over a limit.", func(d *Descriptor) *atomic.Uint64 { return &d.over }},
+	{"over_limit_with_local_cache", "Hits over a limit that were denied from memory.", func(d *Descriptor) *atomic.Uint64 { return &d.cached }},
 	{"near_limit", "Hits within a limit that were near it.", func(d *Descriptor) *atomic.Uint64 { return &d.near }},
 	{"within_limit", "Hits within a limit.", func(d *Descriptor) *atomic.Uint64 { return &d.within }},
 	{"shadow_mode", "Hits over a limit that denies nothing.", func(d *Descriptor) *atomic.Uint64 { return &d.shadow }},

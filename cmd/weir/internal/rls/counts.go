@@ -71,7 +71,7 @@ func (s *Service) countHits(all []question, denied, decided bool) {
 			before -= min(before, q.hits)
 		}
 		reference.Count(q.counters, metrics.Hits{
-			Hits: q.hits, Decided: decided, Before: before, Limit: uint64(limit), Over: q.over, Partly: partly, Shadow: q.limit.Shadow,
+			Hits: q.hits, Decided: decided, Before: before, Limit: uint64(limit), Over: q.over, Partly: partly, Shadow: q.limit.Shadow, Cached: q.cached,
 		})
 	}
 }

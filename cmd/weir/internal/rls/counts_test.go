@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/weir-go/ratelimit/cmd/weir/internal/metrics"
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/core/denialcache"
 )
 
 const countedLimits = `
@@ -235,5 +237,27 @@ func BenchmarkMetrics(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// TestCountsDenialsFromMemory: hits that are denied again without asking the store count apart, too.
+func TestCountsDenialsFromMemory(t *testing.T) {
+	t.Parallel()
+	memory := core.NewMemory(core.WithClock(func() time.Time { return clock }))
+	m := count(t, true)
+	s := serveOn(t, denialcache.New(memory, 100), Options{Metrics: m}, countedLimits)
+	walk(t, s,
+		of("ok: ok 0", hits(10, descriptor("ten=a"))),
+		of("over: over 0", hits(2, descriptor("ten=a"))),
+		of("over: over 0", hits(3, descriptor("ten=a"))),
+		of("over: over 0 ok 10", hits(2, descriptor("ten=a")), descriptor("detail=b")), // the store is asked about the second one
+	)
+	want := []string{
+		"near_limit{domain=d,key1=ten} 2", "over_limit_with_local_cache{domain=d,key1=ten} 5", "over_limit{domain=d,key1=ten} 7",
+		"total_hits{domain=d,key1=detail_b} 1", "total_hits{domain=d,key1=ten} 17",
+		"within_limit{domain=d,key1=detail_b} 1", "within_limit{domain=d,key1=ten} 10",
+	}
+	if got := scraped(t, m, "ratelimit_service_rate_limit_"); !slices.Equal(got, want) {
+		t.Errorf("the counters are\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }

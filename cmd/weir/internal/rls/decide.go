@@ -113,7 +113,7 @@ func (q *question) check(charged bool) core.Check {
 
 // learn takes the decision about a question.
 func (q *question) learn(d core.Decision, now time.Time) {
-	q.over, q.remaining = !d.Allowed, d.Remaining
+	q.over, q.remaining, q.cached = !d.Allowed, d.Remaining, d.Repeated
 	q.reset = d.ResetAfter
 	if q.limit.RequestsPerUnit > 0 {
 		q.used = q.limit.Of().Capacity() - d.Remaining
@@ -179,9 +179,9 @@ func (s *Service) charge(ctx context.Context, of []*question, merged bool) error
 
 // learnCharge takes the decision after a charge of a question that has been answered.
 func (q *question) learnCharge(d core.Decision, now time.Time) {
-	over, used := q.over, q.used
+	over, used, cached := q.over, q.used, q.cached
 	q.learn(d, now)
-	q.over, q.used = over, used
+	q.over, q.used, q.cached = over, used, cached
 }
 
 // mostPlaces is how many places a request gives back at most.

@@ -163,7 +163,8 @@ type question struct {
 	counters *metrics.Descriptor // nil if nothing is counted
 
 	over      bool
-	used      int // of the limit, with the hits if they were within it and charged
+	cached    bool // this process has remembered the denial
+	used      int  // of the limit, with the hits if they were within it and charged
 	remaining int
 	reset     time.Duration
 }
