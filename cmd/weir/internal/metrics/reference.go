@@ -241,25 +241,30 @@ func (r *Reference) Count(d *Descriptor, h Hits) {
 	}
 	threshold := uint64(math.Floor(float64(float32(h.Limit) * float32(r.nearRatio))))
 	if h.Over {
-		beyond := hits
-		if h.Partly && h.Before < h.Limit {
-			beyond = min(hits, h.Before+hits-h.Limit)
-			if from := max(threshold, h.Before); from < h.Limit {
-				d.near.Add(h.Limit - from)
-			}
-		}
-		d.over.Add(beyond)
-		if h.Shadow {
-			d.shadow.Add(beyond)
-		}
-		if h.Cached {
-			d.cached.Add(beyond)
-		}
+		d.countOver(hits, threshold, h)
 		return
 	}
 	d.within.Add(hits)
 	if after := h.Before + hits; after > threshold {
 		d.near.Add(min(hits, after-threshold))
+	}
+}
+
+// countOver counts hits that are too many, or some of which are.
+func (d *Descriptor) countOver(hits, threshold uint64, h Hits) {
+	beyond := hits
+	if h.Partly && h.Before < h.Limit {
+		beyond = min(hits, h.Before+hits-h.Limit)
+		if from := max(threshold, h.Before); from < h.Limit {
+			d.near.Add(h.Limit - from)
+		}
+	}
+	d.over.Add(beyond)
+	if h.Shadow {
+		d.shadow.Add(beyond)
+	}
+	if h.Cached {
+		d.cached.Add(beyond)
 	}
 }
 
