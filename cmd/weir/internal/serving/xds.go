@@ -137,6 +137,7 @@ func (s *server) receive(ctx context.Context) (stop func(), err error) {
 	}
 	settings := xds.Settings{
 		Server: from.Server, Node: from.Node, Metadata: from.Metadata, Headers: from.Headers, Wait: from.Wait, Logger: s.logger,
+		Refused: func() { s.metrics.Configured(false) },
 	}
 	if from.TLS {
 		if _, err := from.config(); err != nil {
@@ -176,13 +177,8 @@ func (s *server) receive(ctx context.Context) (stop func(), err error) {
 func (s *server) useResources(version string, resources []*config.RateLimitConfig) error {
 	config, err := descriptors.FromResources(resources, descriptors.Options{Merge: s.settings.Merge})
 	if err != nil {
-		if text := version + " " + err.Error(); text != s.wrong { // the same response comes again after each refusal
-			s.wrong = text
-			s.metrics.Configured(false)
-		}
 		return err
 	}
-	s.wrong = ""
 	s.tellWarnings(config.Warnings().Error())
 	s.service.Use(config)
 	s.logger.Info("the configuration was received", "version", version, "domains", config.Domains())

@@ -63,6 +63,11 @@ func TestLimitsByXDS(t *testing.T) {
 	if got := r.left(t); got != 0 {
 		t.Errorf("%d left by the former limit", got)
 	}
+	for _, one := range scrape(t, r.Debug, "/metrics")["ratelimit_serve_configurations_total"].GetMetric() {
+		if got := one.GetCounter().GetValue(); got != 1 {
+			t.Errorf("%v of %v, want one used and one refused", got, one.GetLabel())
+		}
+	}
 
 	server.Set("3", xdstest.Limit("d", "two", 20))
 	eventually(t, "the new limit counts", func() bool { return r.log.has("version=3") && r.left(t) > 0 })

@@ -59,6 +59,8 @@ type Settings struct {
 	TLS func() (*tls.Config, error)
 	// Wait is how long the client waits before it connects anew, and MostWait how long after many failures. The defaults are 1 and 30 seconds.
 	Wait, MostWait time.Duration
+	// Refused is called when a response is refused, once for all responses of one version that are refused for one reason. The default is none.
+	Refused func()
 	// Logger is told when the server does not answer, and when a response is refused. The default is slog.Default.
 	Logger *slog.Logger
 }
@@ -190,6 +192,9 @@ func (c *client) stream(ctx context.Context, stream discovery.AggregatedDiscover
 			if text := version + " " + reason; c.told != text {
 				c.told = text
 				const message = "the limits of the control plane make no sense, and the former ones stay"
+				if c.settings.Refused != nil {
+					c.settings.Refused()
+				}
 				c.settings.Logger.ErrorContext(ctx, message, "version", version, "error", reason)
 			}
 			if refusals++; version != refused {

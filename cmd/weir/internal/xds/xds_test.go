@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -25,6 +26,7 @@ type receiver struct {
 	used    chan string        // the version and the domains that were used
 	paused  chan time.Duration // how long the client would have waited
 	refuses func(domain string) error
+	refused atomic.Int32 // how many responses were told to be refused
 }
 
 // receive runs a client until the test ends. It does not wait before it connects anew, but a moment.
@@ -53,7 +55,7 @@ func receive(t *testing.T, server *xdstest.Server) *receiver {
 	}
 	settings := Settings{
 		Server: server.Address, Node: xdstest.Node, Metadata: map[string]string{"a": "b"}, Headers: map[string]string{"x-token": "c"},
-		Logger: slog.New(slog.DiscardHandler),
+		Logger: slog.New(slog.DiscardHandler), Refused: func() { r.refused.Add(1) },
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
@@ -145,6 +147,9 @@ func TestNonsenseIsRefused(t *testing.T) {
 			refused.GetMessage() != "it makes no sense" && refused.GetMessage() != "the resources have caused a panic") {
 			t.Errorf("a refusal is %v", one)
 		}
+	}
+	if told := r.refused.Load(); told != 2 {
+		t.Errorf("%d refusals were told, want one of each version", told)
 	}
 	if len(r.paused) < 8 {
 		t.Errorf("there were %d pauses for %d refusals", len(r.paused), len(server.Refused()))
