@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/urfave/cli/v3"
@@ -37,11 +38,12 @@ type Finding struct {
 	Advice   string `json:"advice,omitempty"`
 }
 
-func doctorCommand(stdout io.Writer) *cli.Command {
+func doctorCommand(stdin io.Reader, stdout io.Writer) *cli.Command {
 	return &cli.Command{
 		Name: "doctor", Usage: "examines whether Redis is well set up", UsageText: "weir doctor [options]", Description: doctorHelp,
 		Flags: storeFlags(
 			&cli.DurationFlag{Name: "budget", Value: defaultBudget, Usage: "the `BUDGET` of your program, if it says core.WithBudget"},
+			&cli.StringFlag{Name: "policies", Usage: "a `FILE` of policies: which of them may settle at more than they reserve, under limits without debt"},
 			&cli.BoolFlag{Name: "balances", Usage: "clients have paid for balances: Redis has to keep its data"},
 		),
 		Action: func(ctx context.Context, c *cli.Command) error {
@@ -51,6 +53,14 @@ func doctorCommand(stdout io.Writer) *cli.Command {
 			if c.Duration("budget") <= 0 {
 				return usage("-budget %v is not positive", c.Duration("budget"))
 			}
+			var own doctor.Report
+			if name := c.String("policies"); name != "" {
+				document, err := readPolicies(name, stdin)
+				if err != nil {
+					return err
+				}
+				own = examineDebt(document)
+			}
 			return withBudget(c, c.Duration("budget"), func(limiter *core.Limiter) error {
 				ctx, cancel := context.WithTimeout(ctx, 10*c.Duration("timeout"))
 				defer cancel()
@@ -59,7 +69,7 @@ func doctorCommand(stdout io.Writer) *cli.Command {
 				if c.Bool("balances") {
 					examine = doctor.ExamineBalances
 				}
-				report := examine(ctx, limiter)
+				report := slices.Concat(own, examine(ctx, limiter))
 				if c.Bool("json") {
 					findings := make([]Finding, len(report))
 					for i, f := range report {

@@ -87,7 +87,7 @@ func inPlace(args []string) []string {
 func command(stdin io.Reader, stdout, stderr io.Writer) *cli.Command {
 	wrong := func(_ context.Context, _ *cli.Command, err error, _ bool) error { return usage("%w", err) }
 	commands := []*cli.Command{
-		recommendCommand(stdin, stdout, stderr), doctorCommand(stdout), topCommand(stdin, stdout), peekCommand(stdin, stdout), resetCommand(stdout),
+		recommendCommand(stdin, stdout, stderr), doctorCommand(stdin, stdout), topCommand(stdin, stdout), peekCommand(stdin, stdout), resetCommand(stdout),
 		banCommand(stdout), liftCommand(stdout), bansCommand(stdout),
 		topUpCommand(stdout), balancesCommand(stdout), restoreCommand(stdin, stdout),
 		checkCommand(stdin, stdout), signCommand(stdin, stdout), explainCommand(stdin, stdout), planCommand(stdin, stdout, stderr),

@@ -16,6 +16,7 @@ import (
 
 	"github.com/weir-go/ratelimit/cmd/weir/internal/busiest"
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/core/doctor"
 	"github.com/weir-go/ratelimit/internal/redistest"
 )
 
@@ -296,6 +297,58 @@ func TestDoctor(t *testing.T) {
 	}
 	says(t, exitProblem, []string{"problem connection", "there is a problem"}, "doctor", "-redis", "redis://127.0.0.1:1")
 	says(t, exitUsage, []string{"no arguments"}, "doctor", "redis://127.0.0.1:1")
+}
+
+// The doctor names the policies of a file that forgive: they may settle at more than they reserve, and their limits could have debt.
+func TestDoctorFindsMissingDebt(t *testing.T) {
+	server(t)
+	const named, owing = "limits: {named: 'gcra 9, 1/s'}\n", "limits: {owing: 'gcra 9, 1/s, debt 9'}\n"
+	const rate = "plans: {rate: {free: 'leaky 5, 1/s, debt 5', '*': 'leaky 50, 1/s'}}\n"
+	const owed = "plans: {owed: {free: 'leaky 5, 1/s, debt 5', '*': unlimited}}\n"
+	examine := func(text string) []string {
+		t.Helper()
+		code, text, messages := weir(t, text,
+			"doctor", "-budget", "30s", "-policies", "-", "-json")
+		if code != 0 {
+			t.Fatalf("exit code %d: %s", code, messages)
+		}
+		var findings []Finding
+		if err := json.Unmarshal([]byte(text), &findings); err != nil {
+			t.Fatal(err)
+		}
+		var found []string
+		for _, f := range findings {
+			if f.Name == "debt" && f.Severity == string(doctor.Notice) {
+				found = append(found, f.Found)
+			}
+		}
+		if clean := findings[0].Name == "debt" && findings[0].Severity == string(doctor.OK); clean == (len(found) > 0) {
+			t.Errorf("%+v", findings[0])
+		}
+		return found
+	}
+	const list = "policies:\n  - "
+	for policy, under := range map[string]string{
+		named + list + "{limit: named, key: ip, settle: {200: 2}}":                                                "gcra 9, 1/s",
+		named + list + "{limit: named, key: ip, cost: 3, settle: {200: 2}}":                                       "",
+		named + list + "{limit: named, key: ip, settle: tokens}":                                                  "gcra 9, 1/s",
+		named + list + "{limit: named, key: ip, cost: tokens, settle: {200: 1}}":                                  "gcra 9, 1/s",
+		named + list + "{limit: named, key: ip, settle: {5xx: 0, 4xx: 1}}":                                        "",
+		named + list + "{limit: named, key: ip}":                                                                  "",
+		owing + list + "{limit: owing, key: ip, settle: tokens}":                                                  "",
+		rate + list + "{limit: rate, key: ip, settle: tokens}":                                                    "leaky 50, 1/s",
+		owed + list + "{limit: owed, key: ip, settle: tokens}":                                                    "",
+		list + "{limit: 'sliding-log 9, 1s', key: ip, settle: tokens}":                                            "", // it can have none
+		list + "{limit: 'fixed-window 9, 1s', key: ip, settle: tokens}":                                           "fixed-window 9, 1s",
+		owing + list + "{key: ip, settle: tokens, firstOf: [{limit: owing}, {limit: 'token-bucket 9, 1/s'}]}":     "token-bucket 9, 1/s",
+		owing + list + "{key: ip, cost: 7, firstOf: [{limit: owing}, {limit: 'leaky 9, 1/s', settle: {200: 8}}]}": "leaky 9, 1/s",
+	} {
+		found := examine(policy)
+		if (under == "") != (len(found) == 0) || under != "" && !strings.Contains(found[0], under) {
+			t.Errorf("%s: %q, want one under %q", policy, found, under)
+		}
+	}
+	says(t, exitInvalid, []string{"makes no sense"}, "doctor", "-policies", "-")
 }
 
 func TestStoresThatCannotBeAsked(t *testing.T) {
