@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"net/http"
 	"time"
 
@@ -41,8 +42,10 @@ type way struct {
 
 // Ways that differ for a policy or for the handler.
 const (
-	batch = "batch"
-	wrong = "wrong"
+	batch  = "batch"
+	wrong  = "wrong"
+	dear   = "dear"
+	second = "second"
 )
 
 // byVisitor is the key of all quotas.
@@ -53,6 +56,8 @@ var (
 	exports  = core.Concurrent(3, 30*time.Second).Named("exports")
 	shared   = core.TokenBucket(10, core.PerSecond(1)).Named("shared")
 	plan     = core.TokenBucket(5, core.Per(1, 2*time.Second)).Named("plan")
+	tokens   = core.TokenBucket(10, core.PerSecond(1)).Named("tokens").WithDebt(30)
+	pool     = core.TokenBucket(12, core.PerSecond(1)).Named("pool")
 	credits  = core.Calendar(20, core.Monthly("UTC")).Named("credits")
 	logins   = core.Concurrent(2, 30*time.Second).Named("logins")
 	guessing = core.Ban{
@@ -63,6 +68,9 @@ var (
 
 // keptFromBatch is how many units of shared batch jobs leave for the others.
 const keptFromBatch = 4
+
+// dearCost is what a dear answer has cost at its end. It was charged 1 when it began.
+const dearCost = 15
 
 var quotas = []quota{
 	{
@@ -108,6 +116,27 @@ var quotas = []quota{
 		policies: guard.FirstOf(ratelimit.Policy{Limit: plan, By: byVisitor}, ratelimit.Policy{Limit: credits, By: byVisitor}),
 	},
 	{
+		Name: "share", Title: "Fair shares of one bucket", Short: "Fair shares",
+		About: "Teams share one bucket, and no list names them. A team passes while it holds no more than is free: one that asks for all " +
+			"it can get holds half, and leaves a part for the next one. Let team A ask for ten, and then team B.",
+		Code: "ratelimit.Policy{Limit: pool, By: keyfuncs.Global, Share: team}",
+		Rows: []row{{Title: "Tokens, 1 a second", Limit: pool}},
+		Ways: []way{{Title: "One of A", Count: 1}, {Title: "Ten of A", Count: 10}, {Name: second, Title: "Ten of B", Count: 10}},
+		policies: []ratelimit.Policy{{Limit: pool, By: byVisitor, Share: func(r *http.Request) (string, error) {
+			return cmp.Or(attemptOf(r).way, "first"), nil
+		}}},
+	},
+	{
+		Name: "debt", Title: "Pay for it later", Short: "Debt",
+		About: "A request is charged one token, and its real cost is known at its end. A dear answer costs 15: it takes what is left, and " +
+			"owes the rest. Nothing passes until that is paid, and Retry-After says when.",
+		Code: "ratelimit.Policy{\n\tLimit:  core.TokenBucket(10, core.PerSecond(1)).WithDebt(30),\n\t" +
+			"Settle: ratelimit.SettlePolicy{Cost: tokensOfAnswer},\n}",
+		Rows:     []row{{Title: "Tokens, 1 a second", Limit: tokens}},
+		Ways:     []way{{Title: "Cheap answer", Count: 1}, {Name: dear, Title: "Dear answer", Count: 1}},
+		policies: []ratelimit.Policy{{Limit: tokens, By: byVisitor, Settle: ratelimit.SettlePolicy{Cost: tokensOfAnswer}}},
+	},
+	{
 		Name: "ban", Title: "A ban that grows", Short: "Ban",
 		About: "Three wrong passwords ban for five seconds, the next three for ten, then for twenty. While a ban is in force, nothing " +
 			"counts and the right password is denied, too. A login that succeeds clears the strikes of this account from this address. No more " +
@@ -125,6 +154,14 @@ var quotas = []quota{
 			{Limit: logins, By: byVisitor},
 		},
 	},
+}
+
+// tokensOfAnswer is what an answer has really cost.
+func tokensOfAnswer(r *http.Request, _ ratelimit.Served) int {
+	if attemptOf(r).way == dear {
+		return dearCost
+	}
+	return 1
 }
 
 // wrongPassword is a strike.

@@ -62,6 +62,12 @@ func TestQuotasDecideInEveryMiddleware(t *testing.T) {
 				if got := statuses(send("headroom", "", 1, 11)); got[http.StatusOK] < 7 {
 					t.Errorf("a person behind the batch: %v", got)
 				}
+				if got := statuses(send("share", "", 10, 10)); got[http.StatusOK] < 6 || got[http.StatusTooManyRequests] < 2 {
+					t.Errorf("the first team asks for 10 of 12: %v", got)
+				}
+				if got := statuses(send("share", second, 10, 20)); got[http.StatusOK] < 9 || got[http.StatusTooManyRequests] < 6 {
+					t.Errorf("the second team behind the first: %v", got)
+				}
 				for i := range 3 {
 					send("ban", wrong, 1, i+1)
 				}
@@ -87,6 +93,21 @@ func TestThreePlacesAreTakenUntilTheirRequestsEnd(t *testing.T) {
 		places := f.quota("places")
 		return len(places.Rows) == 1 && places.Rows[0].Remaining == 3 && places.Waiting == 0
 	})
+}
+
+func TestADearAnswerIsPaidForLater(t *testing.T) {
+	c := inMemoryDemo(t).visit(t)
+	send := c.sends(t, "nethttp")
+	send("debt", dear, 1, 1)
+	watch := c.watch(t)
+	watch(func(f *frame, _ []answer) bool { // 14 of 10 are charged when it has ended, a moment later
+		debt := f.quota("debt")
+		return len(debt.Rows) == 1 && debt.Rows[0].Remaining == 0 && debt.Rows[0].Reset > 10_000_000
+	})
+	answers := send("debt", "", 1, 2)
+	if got := answers[1]; got.Status != http.StatusTooManyRequests || got.RetryAfter <= 1_000_000 {
+		t.Errorf("a cheap answer behind a dear one: %d, %d µs to wait", got.Status, got.RetryAfter)
+	}
 }
 
 func TestResetRestoresQuotasAndLiftsBans(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-var quotas = []string{"calendar", "places", "headroom", "credits", "ban"}
+var quotas = []string{"calendar", "places", "headroom", "credits", "share", "debt", "ban"}
 
 // sending returns the selector of a quota's first button, or of its other one.
 func sending(quota string, other bool) string {
@@ -74,6 +74,34 @@ func TestABanIsShownUntilItEnds(t *testing.T) {
 	v.until(fmt.Sprintf(says, part("ban", "when"), "not banned"))
 	v.click(sending("ban", false))
 	v.until(fmt.Sprintf(marked, "ban", ".admitted", 1))
+}
+
+func TestADearAnswerShowsWhatItOwes(t *testing.T) {
+	t.Parallel() // most of it is waiting
+	v := open(t, desktop)
+	v.click(sending("debt", true))
+	v.until(fmt.Sprintf(says, part("debt", "count"), "0 of 10 left"))
+	if when := v.text(part("debt", "when")); !strings.HasPrefix(when, "a token in ") {
+		t.Errorf("the card says: %s", when)
+	}
+	v.click(sending("debt", false))
+	v.until(fmt.Sprintf(marked, "debt", ".refused", 1))
+	if answer := v.text(part("debt", "headers")); !strings.Contains(answer, "Retry-After: ") {
+		t.Errorf("the answer does not say when it is paid: %s", answer)
+	}
+}
+
+func TestTeamsShareABucket(t *testing.T) {
+	t.Parallel() // most of it is waiting
+	v := open(t, desktop)
+	v.click(`#share [data-role="send"]:nth-child(2)`)
+	v.until(`document.querySelectorAll("#share .strip .mark").length === 10`)
+	v.click(sending("share", true))
+	v.until(`document.querySelectorAll("#share .strip .mark").length === 20`)
+	if first, all := ask[int](v, `[...document.querySelectorAll("#share .strip .mark")].slice(0, 10).filter((mark) => mark.classList.contains("admitted")).length`),
+		ask[int](v, `document.querySelectorAll("#share .strip .admitted").length`); first < 6 || first > 9 || all < first+3 {
+		t.Errorf("the first team got %d, and both got %d", first, all)
+	}
 }
 
 func TestResetMakesQuotasNew(t *testing.T) {

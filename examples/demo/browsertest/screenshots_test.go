@@ -33,7 +33,7 @@ func TestScreenshots(t *testing.T) {
 		{"demo", screen{1240, 1330, "light", "no-preference"}, "body", ""},
 		{"demo-cards", screen{1240, 860, "dark", "no-preference"}, "#leaky", ""},
 		{"demo-phone", screen{390, 844, "light", "no-preference"}, "#token-bucket", ""},
-		{"demo-quotas", screen{1240, 1240, "light", "no-preference"}, "#quotas", `[data-quota] [data-role="send"]:last-child`},
+		{"demo-quotas", screen{1240, 1790, "light", "no-preference"}, "#quotas", `[data-quota] [data-role="send"]:last-child`},
 	} {
 		v := open(t, shot.screen)
 		v.click(`.compare [data-role="run"]`)
@@ -47,7 +47,7 @@ func TestScreenshots(t *testing.T) {
 		v.until(fmt.Sprintf(logged, "gcra", 11))
 		if shot.clicks != "" {
 			v.do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`document.querySelectorAll(%q).forEach((button) => button.click())`, shot.clicks)))
-			v.until(`document.querySelectorAll('[data-quota] .strip .mark:first-child').length === 5`)
+			v.until(`document.querySelectorAll('[data-quota] .strip .mark:first-child').length === 7`)
 		}
 		if *screenshots != "" { // a little later there is more to see
 			v.until(`parseFloat(document.querySelector('#leaky [data-role="fresh"]').textContent.slice(3)) < 3.7`)
