@@ -189,14 +189,7 @@ func (c *client) stream(ctx context.Context, stream discovery.AggregatedDiscover
 		request = &discovery.DiscoveryRequest{Node: node, TypeUrl: Type, ResponseNonce: response.GetNonce()}
 		if err := c.accept(response); err != nil {
 			reason := shorten(err.Error())
-			if text := version + " " + reason; c.told != text {
-				c.told = text
-				const message = "the limits of the control plane make no sense, and the former ones stay"
-				if c.settings.Refused != nil {
-					c.settings.Refused()
-				}
-				c.settings.Logger.ErrorContext(ctx, message, "version", version, "error", reason)
-			}
+			c.tell(ctx, version, reason)
 			if refusals++; version != refused {
 				refused, refusals = version, 0
 			}
@@ -209,6 +202,20 @@ func (c *client) stream(ctx context.Context, stream discovery.AggregatedDiscover
 		}
 		request.VersionInfo = accepted
 	}
+}
+
+// tell tells that a version is refused, once for each version and reason.
+func (c *client) tell(ctx context.Context, version, reason string) {
+	text := version + " " + reason
+	if text == c.told {
+		return
+	}
+	c.told = text
+	if c.settings.Refused != nil {
+		c.settings.Refused()
+	}
+	const message = "the limits of the control plane make no sense, and the former ones stay"
+	c.settings.Logger.ErrorContext(ctx, message, "version", version, "error", reason)
 }
 
 // node returns the name of the client.
