@@ -35,7 +35,7 @@ func TestOtherClients(t *testing.T) {
 	if err := os.WriteFile(limits, []byte("domain: shop\ndescriptors:\n  - {key: tenant, rate_limit: {unit: day, requests_per_unit: 30}}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	address, web := "127.0.0.1:"+freePort(t), "127.0.0.1:"+freePort(t)
+	address, web := "127.0.0.1:"+servertest.FreePort(t), "127.0.0.1:"+servertest.FreePort(t)
 	weir := &served{http: web, args: []string{
 		"-config", limits, "-redis", redistest.Shared(t).URL(), "-prefix", redistest.Prefix(t), "-timeout", "1m",
 		"-grpc", address, "-http", web, "-debug", "127.0.0.1:0",

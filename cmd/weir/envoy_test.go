@@ -3,14 +3,12 @@ package main
 import (
 	"context"
 	"io"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -116,22 +114,6 @@ descriptors:
 // denying is the listener whose requests are denied while the service does not answer.
 var denying = strings.NewReplacer("{port}", "{denying}", "failure_mode_deny: false", "failure_mode_deny: true").Replace(listener)
 
-// freePort returns a port that nobody listens on, below those that systems give to connections: none takes it before the program listens.
-func freePort(t *testing.T) string {
-	t.Helper()
-	var err error
-	for range 100 {
-		port := strconv.Itoa(20_000 + rand.IntN(12_000))
-		var l net.Listener
-		if l, err = (&net.ListenConfig{}).Listen(t.Context(), "tcp", ":"+port); err == nil {
-			_ = l.Close()
-			return port
-		}
-	}
-	t.Fatal(err)
-	return ""
-}
-
 // served is a process of weir serve.
 type served struct {
 	args      []string
@@ -197,7 +179,7 @@ func behindEnvoy(t *testing.T, shop http.Handler, configuration, limits string, 
 	if err := os.WriteFile(config, []byte(limits), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	port, web := freePort(t), "127.0.0.1:"+freePort(t)
+	port, web := servertest.FreePort(t), "127.0.0.1:"+servertest.FreePort(t)
 	weir := &served{http: web, variables: more.variables, args: append([]string{
 		"-config", config, "-redis", redis.URL(), "-grpc", "127.0.0.1:" + port, "-http", web, "-debug", "127.0.0.1:0", "-timeout", "5s",
 	}, more.args...)}
@@ -220,7 +202,7 @@ func serves(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "
 // TestEnvoy sends requests through a real Envoy that asks weir serve: within limits, over them, with the service killed and started again, and with a Redis
 // that hangs.
 func TestEnvoy(t *testing.T) {
-	closed := freePort(t)
+	closed := servertest.FreePort(t)
 	p := behindEnvoy(t, http.HandlerFunc(serves), envoyConfig, envoyLimits, served{variables: []string{"LIMIT_RESPONSE_HEADERS_ENABLED=true"}}, "{denying}", closed)
 	address, weir, redis, config := p.address, p.weir, p.redis, p.config
 	closed = "127.0.0.1:" + closed

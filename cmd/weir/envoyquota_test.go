@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/weir-go/ratelimit/internal/servertest"
 )
 
 // quotaConfig is that of a proxy with the filter for quotas, which asks whether its connection still is five times a second.
@@ -69,7 +71,7 @@ var keptAlive = strings.Replace(clusters, "http2_protocol_options: {}", "http2_p
 // and no more, over several assignments.
 func TestEnvoyQuota(t *testing.T) {
 	const limits = "domain: shop\ndescriptors:\n  - {key: tenant, rate_limit: {unit: day, requests_per_unit: 40}}\n"
-	admin := freePort(t)
+	admin := servertest.FreePort(t)
 	p := behindEnvoy(t, http.HandlerFunc(serves), quotaConfig, limits, served{args: []string{"-quota-lease", "3s"}}, "{admin}", admin)
 	address := p.address
 	get := func(url, tenant string) (int, string) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/weir-go/ratelimit/cmd/weir/internal/xds/xdstest"
 	"github.com/weir-go/ratelimit/internal/redistest"
+	"github.com/weir-go/ratelimit/internal/servertest"
 )
 
 // TestServeAsEnvoyGatewayStartsIt runs the program under the name and with the variables that Envoy Gateway gives to the container of the reference. It is
@@ -21,7 +22,7 @@ func TestServeAsEnvoyGatewayStartsIt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	web := freePort(t)
+	web := servertest.FreePort(t)
 	weir := &served{http: "127.0.0.1:" + web, command: exec.Command(program)}
 	weir.command.Args = []string{"/bin/ratelimit"}
 	weir.command.Stderr = t.Output()

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/weir-go/ratelimit/internal/redistest"
+	"github.com/weir-go/ratelimit/internal/servertest"
 )
 
 // The flags about policies say what is missing.
@@ -113,7 +114,7 @@ func TestServePoliciesAsDocumented(t *testing.T) {
 	file, _, _ = strings.Cut(file, "```")
 	_, command, _ := strings.Cut(string(page), "```sh\nweir ")
 	command, _, _ = strings.Cut(command, "\n```")
-	limits, web := filepath.Join(t.TempDir(), "limits.yaml"), "127.0.0.1:"+freePort(t)
+	limits, web := filepath.Join(t.TempDir(), "limits.yaml"), "127.0.0.1:"+servertest.FreePort(t)
 	if err := os.WriteFile(limits, []byte(file), 0o600); err != nil {
 		t.Fatal(err)
 	}

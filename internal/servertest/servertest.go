@@ -4,10 +4,12 @@ package servertest
 
 import (
 	"bytes"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -39,17 +41,29 @@ func Missing(t *testing.T, what string) {
 // patience is how long a server may take for anything: a busy machine is no reason to fail.
 const patience = 60 * time.Second
 
+// FreePort returns a port that nobody listens on at any address, below those that systems give to connections: none takes it before the
+// program listens.
+func FreePort(t *testing.T) string {
+	t.Helper()
+	var err error
+	for range 100 {
+		port := strconv.Itoa(20_000 + rand.IntN(12_000))
+		var listener net.Listener
+		if listener, err = (&net.ListenConfig{}).Listen(t.Context(), "tcp", ":"+port); err == nil {
+			_ = listener.Close()
+			return port
+		}
+	}
+	t.Fatal(err)
+	return ""
+}
+
 // Start starts a server until the test ends, and returns the address on which it answers. The command is given a file with the configuration, in
 // which "{address}", "{port}" and "{dir}" are replaced by that address, its port and the directory, and each of fill by the text that follows it.
 func Start(t *testing.T, dir, configuration string, command func(file string) *exec.Cmd, fill ...string) (address string) {
 	t.Helper()
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address = listener.Addr().String()
-	_ = listener.Close()
-	_, port, _ := net.SplitHostPort(address)
+	port := FreePort(t)
+	address = net.JoinHostPort("127.0.0.1", port)
 	text := strings.NewReplacer(append(fill, "{dir}", dir, "{address}", address, "{port}", port)...).Replace(configuration)
 	file := filepath.Join(dir, "server.conf")
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
