@@ -167,8 +167,10 @@ func (v *visitor) attempt(r *http.Request) (*attempt, error) {
 		return nil, errors.New("no such algorithm, and no such quota")
 	}
 	a := &attempt{visitor: v, card: c, limit: c.limit, key: v.key, counts: true}
-	if a.way = r.URL.Query().Get("way"); c.quota != nil && c.quota.way(a.way) == nil {
-		return nil, errNoWay
+	if a.way = r.URL.Query().Get("way"); c.quota != nil {
+		if chosen := c.quota.way(a.way); chosen == nil || chosen.buys {
+			return nil, errNoWay
+		}
 	}
 	return a, nil
 }

@@ -1,6 +1,6 @@
 // Demo shows the seven algorithms at work, on a page of its own: the state of each,
 // its answers, and when the next request passes. Seven more cards show
-// quotas as products sell them: a day in Berlin, places, headroom, credits, fair shares, debt and bans.
+// quotas as products sell them: a day in Berlin, places, headroom, prepaid credits, fair shares, debt and bans.
 //
 //	go run ./examples/demo                                  # then open http://localhost:8080
 //	go run ./examples/demo -redis redis://localhost:6379    # or REDIS_URL, where there is a password

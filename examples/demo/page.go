@@ -237,8 +237,13 @@ func (p *page) postRequests(v *visitor, r *http.Request) error {
 	if c == nil {
 		return errNoAlgorithm
 	}
-	if c.quota != nil && c.quota.way(posted.Way) == nil {
-		return errNoWay
+	if c.quota != nil {
+		switch chosen := c.quota.way(posted.Way); {
+		case chosen == nil:
+			return errNoWay
+		case chosen.buys:
+			return p.buy(v, posted.Count)
+		}
 	}
 	return p.send(v, []*card{c}, posted.Way, posted.Count, posted.Framework)
 }

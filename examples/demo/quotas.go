@@ -30,14 +30,19 @@ type row struct {
 	Title string
 	Limit core.Limit
 	Kept  int // units that only the first way may use: the headroom of the others
+	Drawn int // cells of a limit that is drawn with less than its capacity, or 0
 }
+
+// Cells returns how many cells the card draws.
+func (r row) Cells() int { return cmp.Or(r.Drawn, r.Limit.Capacity()) }
 
 // way is a button of a quota.
 type way struct {
 	Name   string // "" is a request with nothing special about it
 	Title  string
 	Count  int
-	status int // of the handler's answer, if not 200
+	status int  // of the handler's answer, if not 200
+	buys   bool // it sends no request, but tops up the credits
 }
 
 // Ways that differ for a policy or for the handler.
@@ -46,6 +51,7 @@ const (
 	wrong  = "wrong"
 	dear   = "dear"
 	second = "second"
+	buying = "buying"
 )
 
 // byVisitor is the key of all quotas.
@@ -58,7 +64,7 @@ var (
 	plan     = core.TokenBucket(5, core.Per(1, 2*time.Second)).Named("plan")
 	tokens   = core.TokenBucket(10, core.PerSecond(1)).Named("tokens").WithDebt(30)
 	pool     = core.TokenBucket(12, core.PerSecond(1)).Named("pool")
-	credits  = core.Calendar(20, core.Monthly("UTC")).Named("credits")
+	credits  = core.Balance().Named("credits")
 	logins   = core.Concurrent(2, 30*time.Second).Named("logins")
 	guessing = core.Ban{
 		Strikes: core.SlidingLog(3, 30*time.Second), First: 5 * time.Second,
@@ -108,11 +114,12 @@ var quotas = []quota{
 	},
 	{
 		Name: "credits", Title: "The plan, then credits", Short: "Plan, then credits",
-		About: "The first alternative that has room is charged: the plan while it lasts, and then credits, which have a month. " +
-			"The answer names the one that was charged.",
-		Code:     "guard.FirstOf(\n\tratelimit.Policy{Limit: plan},\n\tratelimit.Policy{Limit: credits},\n)",
-		Rows:     []row{{Title: "Plan, 1 every 2 seconds", Limit: plan}, {Title: "Credits", Limit: credits}},
-		Ways:     []way{{Title: "Send request", Count: 1}, {Title: "Burst 10", Count: 10}},
+		About: "The first alternative that has room is charged: the plan while it lasts, and then credits that were paid for, which never " +
+			"come back by themselves. The answer names the one that was charged. Buy some, and send more than the plan has.",
+		Code: "credits := core.Balance()\nguard.FirstOf(\n\tratelimit.Policy{Limit: plan},\n\tratelimit.Policy{Limit: credits},\n)\n" +
+			"limiter.TopUp(ctx, user, credits, 10, payment.ID)",
+		Rows:     []row{{Title: "Plan, 1 every 2 seconds", Limit: plan}, {Title: "Credits", Limit: credits, Drawn: 20}},
+		Ways:     []way{{Title: "Send one", Count: 1}, {Name: buying, Title: "Buy 10", Count: 10, buys: true}, {Title: "Burst 10", Count: 10}},
 		policies: guard.FirstOf(ratelimit.Policy{Limit: plan, By: byVisitor}, ratelimit.Policy{Limit: credits, By: byVisitor}),
 	},
 	{

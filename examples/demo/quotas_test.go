@@ -52,7 +52,9 @@ func TestQuotasDecideInEveryMiddleware(t *testing.T) {
 				if got := statuses(send("calendar", "", 10, 10)); got[http.StatusOK] != 10 {
 					t.Errorf("10 of 20 a day: %v", got)
 				}
-				both := send("credits", "", 10, 10)
+				c := d.visit(t)
+				c.must("POST", "/requests", fmt.Sprintf(`{"algorithm":"credits","way":%q,"framework":%q,"count":10}`, buying, f.Name))
+				both := c.sends(t, f.Name)("credits", "", 10, 10)
 				if got := statuses(both); got[http.StatusOK] != 10 || both[0].Policy != "plan" || both[9].Policy != "credits" {
 					t.Errorf("a plan of 5, then credits: %v, %+v", got, both)
 				}
@@ -77,6 +79,65 @@ func TestQuotasDecideInEveryMiddleware(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+func TestCreditsHaveToBeBought(t *testing.T) {
+	d := inMemoryDemo(t)
+	c := d.visit(t)
+	watch := c.watch(t)
+	shows := func(left int) {
+		t.Helper()
+		watch(func(f *frame, _ []answer) bool {
+			rows := f.quota("credits").Rows
+			return len(rows) == 2 && rows[1].Remaining == left
+		})
+	}
+	shows(0)
+	send := c.sends(t, "nethttp")
+	if got := statuses(send("credits", "", 10, 10)); got[http.StatusTooManyRequests] < 4 {
+		t.Errorf("10 requests with a plan of 5 and no credits: %v", got)
+	}
+	buy := func(count int) (body string) {
+		return fmt.Sprintf(`{"algorithm":"credits","way":%q,"framework":"gin","count":%d}`, buying, count)
+	}
+	c.must("POST", "/requests", buy(10))
+	c.must("POST", "/requests", buy(7))
+	shows(17)
+	for _, count := range []int{-1, 0, mostBurst + 1} {
+		if status, _ := c.ask("POST", "/requests", buy(count)); status < 400 {
+			t.Errorf("%d credits: %d", count, status)
+		}
+	}
+	if response := c.get("/api/gin/credits?way=" + buying); response.StatusCode != http.StatusNotFound {
+		t.Errorf("a request that buys: %s", response.Status)
+	}
+	c.must("POST", "/reset", "")
+	shows(0)
+}
+
+// A balance has no time to live: the store would keep the credits of all visitors who ever bought some.
+func TestCreditsOfTheForgottenAreGivenUp(t *testing.T) {
+	d := inMemoryDemo(t)
+	c := d.visit(t)
+	c.must("POST", "/requests", fmt.Sprintf(`{"algorithm":"credits","way":%q,"framework":"gin","count":10}`, buying))
+	var key string
+	for _, v := range d.visitors.byID {
+		key = v.key
+	}
+	left := func() int {
+		got, err := d.limiter.Peek(t.Context(), key, credits)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got.Remaining
+	}
+	if got := left(); got != 10 {
+		t.Fatalf("%d credits, want 10", got)
+	}
+	d.close()
+	if got := left(); got != 0 {
+		t.Errorf("%d credits are left behind", got)
 	}
 }
 

@@ -68,6 +68,7 @@ type toldSoFar struct {
 	versions []int64          // of the cards' limits
 	quotas   map[string]int64 // the quotas' versions
 	answers  int64
+	buys     int64
 	run      *comparison
 	points   int
 	done     bool
@@ -199,7 +200,8 @@ func (t *toldSoFar) fill(f *frame, v *visitor) bool {
 		changed = changed || told.Fresh || len(told.Answers) > 0 || told.Waiting > 0
 		f.Quotas = append(f.Quotas, told)
 	}
-	t.answers = v.answers
+	changed = changed || t.buys != v.purchases
+	t.answers, t.buys = v.answers, v.purchases
 	run := v.run
 	if run == nil {
 		t.run = nil

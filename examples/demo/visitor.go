@@ -35,18 +35,20 @@ type visitor struct {
 	known  context.Context    //nolint:containedctx // until he is forgotten: all that he has under way shares it
 	ignore context.CancelFunc // forgets him
 
-	cards    []*card // in the order of algorithms
-	quotas   []*card // in the order of quotas
-	attempts map[string]*attempt
-	answers  int64              // how many there have been
-	presses  []press            // the visitor's own requests lately
-	clicks   int64              // how many there have been
-	run      *comparison        // the last one, or nil
-	streams  int                // open
-	seen     time.Duration      // on the page's clock
-	fresh    context.Context    //nolint:containedctx // until the next reset: many requests share it
-	renew    context.CancelFunc // ends all requests under way
-	given    int64              // attempts so far
+	cards     []*card // in the order of algorithms
+	quotas    []*card // in the order of quotas
+	attempts  map[string]*attempt
+	answers   int64              // how many there have been
+	presses   []press            // the visitor's own requests lately
+	clicks    int64              // how many there have been
+	buys      bool               // credits, which have to be given up
+	purchases int64              // how many times
+	run       *comparison        // the last one, or nil
+	streams   int                // open
+	seen      time.Duration      // on the page's clock
+	fresh     context.Context    //nolint:containedctx // until the next reset: many requests share it
+	renew     context.CancelFunc // ends all requests under way
+	given     int64              // attempts so far
 }
 
 // card is one algorithm, or one quota, for one visitor.

@@ -29,6 +29,8 @@ func TestQuotasShowWhatIsLeftAndWhoWasCharged(t *testing.T) {
 	t.Parallel() // most of it is waiting
 	v := open(t, desktop)
 	v.click(`input[value="gin"] + span`)
+	v.click(`#credits [data-role="send"]:nth-child(2)`)
+	v.until(fmt.Sprintf(says, `#credits .row:last-child [data-role="count"]`, "10 left"))
 	for _, quota := range quotas[:4] {
 		v.click(sending(quota, true))
 	}

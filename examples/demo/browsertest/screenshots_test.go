@@ -33,7 +33,7 @@ func TestScreenshots(t *testing.T) {
 		{"demo", screen{1240, 1330, "light", "no-preference"}, "body", ""},
 		{"demo-cards", screen{1240, 860, "dark", "no-preference"}, "#leaky", ""},
 		{"demo-phone", screen{390, 844, "light", "no-preference"}, "#token-bucket", ""},
-		{"demo-quotas", screen{1240, 1790, "light", "no-preference"}, "#quotas", `[data-quota] [data-role="send"]:last-child`},
+		{"demo-quotas", screen{1240, 1790, "light", "no-preference"}, "#quotas", `[data-quota] [data-role="send"]:last-child, #credits [data-way="buying"]`},
 	} {
 		v := open(t, shot.screen)
 		v.click(`.compare [data-role="run"]`)

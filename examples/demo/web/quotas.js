@@ -9,6 +9,7 @@ const stripLength = 20;
 // what one looks for, for what is taken.
 const rows = {
   calendar: (row, of) => ({ text: `${row.remaining} of ${of} left`, when: row.reset > 0 ? `a new window in ${span(row.reset)}` : "nothing used in this window" }),
+  balance: (row) => ({ text: `${row.remaining} left`, when: row.remaining > 0 ? "kept until they are spent" : "none: a top-up adds some" }),
   concurrent: (row, of) => ({ text: `${of - row.remaining} of ${of} taken`, when: row.remaining > 0 ? "there is a free place" : "free when one has ended", taken: true }),
   ban: (row, of) => ({ text: `${of - row.remaining} of ${of} strikes`, when: row.remaining > 0 ? "not banned" : `banned for ${span(row.next)}`, taken: true }),
   "token-bucket": (row, of) => ({ text: `${row.remaining} of ${of} left`, when: row.remaining === 0 ? `a token in ${span(row.next)}` : row.reset > 0 ? `full in ${span(row.reset)}` : "full" }),
