@@ -4,6 +4,10 @@ import (
 	"testing"
 	"time"
 
+	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"pgregory.net/rapid"
+
 	"github.com/weir-go/ratelimit/core"
 )
 
@@ -87,4 +91,63 @@ func TestDebtOfQuotas(t *testing.T) {
 		of("over: over 0 over 0", hits(7, descriptor("q1")), hits(7, descriptor("q2"))),
 		of("ok: ok 1 ok 1", refund(3, descriptor("q1")), refund(6, descriptor("q2"))),
 	)
+}
+
+// account is what a model knows of a limit: the hits that it has, those that may be owed, and those that were charged.
+type account struct {
+	key              string
+	has, owes, spent int
+}
+
+// TestRandomDebts: each request is answered, and its hits are charged, as a model says that counts them in a plain way.
+func TestRandomDebts(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		limiter := core.New(core.NewMemory(core.WithClock(func() time.Time { return clock })))
+		defer func() { _ = limiter.Close() }()
+		s := New(limiter, Options{Now: func() time.Time { return clock }, Timeout: time.Minute})
+		s.Use(configure(t, debts))
+		accounts := []account{{"tokens", 100, 50, 0}, {"month", 1000, 1000, 0}, {"plain", 9, 0, 0}}
+		for range rapid.IntRange(1, 20).Draw(r, "requests") {
+			var of []*common.RateLimitDescriptor
+			sums := make([]int, len(accounts))
+			back := rapid.IntRange(0, 3).Draw(r, "gives back") == 0
+			chosen := rapid.SliceOfN(rapid.IntRange(0, len(accounts)-1), 1, 4).Draw(r, "limits")
+			for _, i := range chosen {
+				n := rapid.SampledFrom([]int{1, 2, 5, 9, 40, 120, 800}).Draw(r, "hits")
+				sums[i] += n
+				of = append(of, hits(uint64(n), descriptor(accounts[i].key)))
+				of[len(of)-1].IsNegativeHits = back
+			}
+			answer, err := s.ShouldRateLimit(r.Context(), &pb.RateLimitRequest{Domain: "d", Descriptors: of})
+			if err != nil {
+				r.Fatal(err)
+			}
+			over, forgiven := false, true // whether it is denied, and whether only limits with debt deny it
+			for i, a := range accounts {
+				if !back && sums[i] > max(0, a.has-a.spent) {
+					over, forgiven = true, forgiven && a.owes > 0
+				}
+			}
+			if got := answer.GetOverallCode() == pb.RateLimitResponse_OVER_LIMIT; got != over {
+				r.Fatalf("%v hits of %+v: over is %t", sums, accounts, got)
+			}
+			for i := range accounts {
+				switch a := &accounts[i]; {
+				case back:
+					a.spent = max(0, a.spent-sums[i])
+				case !over || forgiven:
+					a.spent = min(a.spent+sums[i], a.has+a.owes)
+				}
+			}
+			for _, a := range accounts {
+				looked, err := s.ShouldRateLimit(r.Context(), &pb.RateLimitRequest{Domain: "d", Descriptors: []*common.RateLimitDescriptor{hits(0, descriptor(a.key))}})
+				if err != nil {
+					r.Fatal(err)
+				}
+				if got := int(looked.GetStatuses()[0].GetLimitRemaining()); got != max(0, a.has-a.spent) {
+					r.Fatalf("%s has %d left, want %d of %+v", a.key, got, max(0, a.has-a.spent), a)
+				}
+			}
+		}
+	})
 }

@@ -205,7 +205,11 @@ func (s *Service) giveBack(ctx context.Context, all []question) error {
 		if s.options.AsReference && q.limit.Plain() {
 			c.Limit = descriptors.Counter(q.limit.Unit)
 		}
-		c.Cost = int(min(q.hits, uint64(c.Limit.Capacity())))
+		most := uint64(c.Limit.Capacity())
+		if q.limit.Owes() {
+			most = mostHits // what is owed is given back, too
+		}
+		c.Cost = int(min(q.hits, most))
 		if q.limit.Holds() {
 			c.Cost = min(c.Cost, places)
 			places -= c.Cost
