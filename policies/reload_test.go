@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -327,5 +328,44 @@ func TestFailedFileIsLookedAtOnce(t *testing.T) {
 	}
 	if looks != 1 {
 		t.Errorf("%d looks", looks)
+	}
+}
+
+// A file that has been read, and is written in place then, is read again when it has been left alone for a second.
+func TestFileWrittenInPlaceIsReadWhenLeftAlone(t *testing.T) {
+	path := t.TempDir() + "/limits.yaml"
+	dated := func(text string, at time.Time) {
+		write(t, path, text)
+		if err := os.Chtimes(path, at, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for {
+		dated(numbered(1), time.Now())
+		source, got := File(path), ""
+		read := func() {
+			if err := source.read(t.Context(), func(text []byte) error { got = string(text); return nil }); err != nil {
+				t.Fatal(err)
+			}
+		}
+		read()
+		if got != numbered(1) {
+			t.Fatal("a new file is not read at the start")
+		}
+		written := time.Now()
+		dated(numbered(2), written)
+		read()
+		if time.Since(written) >= unchanged { // the machine is too slow to tell
+			continue
+		}
+		if got != numbered(1) {
+			t.Error("it is read while somebody may go on writing")
+		}
+		dated(numbered(2), written.Add(-unchanged))
+		read()
+		if got != numbered(2) {
+			t.Error("it is not read when it has been left alone")
+		}
+		return
 	}
 }
