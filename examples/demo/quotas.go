@@ -45,7 +45,7 @@ type way struct {
 	buys   bool // it sends no request, but tops up the credits
 }
 
-// Ways that differ for a policy or for the handler.
+// Ways that differ for a policy, for the handler or for the page.
 const (
 	batch  = "batch"
 	wrong  = "wrong"

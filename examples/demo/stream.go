@@ -68,7 +68,7 @@ type toldSoFar struct {
 	versions []int64          // of the cards' limits
 	quotas   map[string]int64 // the quotas' versions
 	answers  int64
-	buys     int64
+	bought   int64 // purchases
 	run      *comparison
 	points   int
 	done     bool
@@ -200,8 +200,8 @@ func (t *toldSoFar) fill(f *frame, v *visitor) bool {
 		changed = changed || told.Fresh || len(told.Answers) > 0 || told.Waiting > 0
 		f.Quotas = append(f.Quotas, told)
 	}
-	changed = changed || t.buys != v.purchases
-	t.answers, t.buys = v.answers, v.purchases
+	changed = changed || t.bought != v.purchases
+	t.answers, t.bought = v.answers, v.purchases
 	run := v.run
 	if run == nil {
 		t.run = nil

@@ -41,8 +41,8 @@ type visitor struct {
 	answers   int64              // how many there have been
 	presses   []press            // the visitor's own requests lately
 	clicks    int64              // how many there have been
-	buys      bool               // credits, which have to be given up
-	purchases int64              // how many times
+	buys      bool               // whether their credits are given up when they are forgotten
+	purchases int64              // of credits, so far
 	run       *comparison        // the last one, or nil
 	streams   int                // open
 	seen      time.Duration      // on the page's clock

@@ -204,7 +204,7 @@ func (c *client) stream(ctx context.Context, stream discovery.AggregatedDiscover
 	}
 }
 
-// tell tells that a version is refused, once for each version and reason.
+// tell counts and logs the refusal of a version, unless it was the last one told.
 func (c *client) tell(ctx context.Context, version, reason string) {
 	text := version + " " + reason
 	if text == c.told {
