@@ -115,9 +115,13 @@ const (
 // injected returns a text that is told the time in place of reading the clock.
 func injected(source string) string { return strings.Replace(source, readsClock, toldTime, 1) }
 
-// requires are the names of modules in a text. A limit requires the module of its algorithm, and that names the one for its
-// corrections.
-var requires = regexp.MustCompile(`\b(?:require\((?:'([a-z_-]+)'|algorithm)\)|corrections = '([a-z_]+)')`)
+// requires are the names of modules in a text, and corrects is that for the corrections of an algorithm, which its own module
+// names. A limit requires the module of its algorithm. Both begin with a text that Go finds fast: the first call of a process waits
+// for its script.
+var (
+	requires = regexp.MustCompile(`require\((?:'([a-z_-]+)'|algorithm)\)`)
+	corrects = regexp.MustCompile(`corrections = '([a-z_]+)'`)
+)
 
 // required returns the names of the modules that a text requires, and of the modules that these require.
 func required(source string) (names []string) {
@@ -128,13 +132,16 @@ func required(source string) (names []string) {
 	}
 	for next := 0; ; next++ {
 		for _, found := range requires.FindAllStringSubmatch(source, -1) {
-			if name := found[1] + found[2]; name != "" {
-				add(name)
+			if found[1] != "" {
+				add(found[1])
 				continue
 			}
 			for of := range exact.All() {
 				add(of.String())
 			}
+		}
+		for _, found := range corrects.FindAllStringSubmatch(source, -1) {
+			add(found[1])
 		}
 		if next == len(names) {
 			return names
