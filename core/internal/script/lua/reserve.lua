@@ -15,7 +15,7 @@ local clock, state, reservations = require('clock'), require('state'), require('
 local now, checks = clock.now, #KEYS - ARGV[1]
 local terms, names, opens = {}, {}, {} -- of the checks that reserve, by their places
 local lives = {} -- how many milliseconds a set of open reservations lives, at least, or less than 0
-local reclaimed = {} -- the places of checks whose keys had ended reservations
+local reclaimed = {} -- the places of checks with ended reservations of their keys
 
 -- read_row reads the words that checks in a row share. It also returns the place of the first check, and how many they
 -- are.

@@ -10,7 +10,7 @@
 -- no time to live and has one now, a "*" that nothing was done, since the state is not as this limit leaves it: decide.lua
 -- has to be asked.
 --
--- A key is a list of the instants at which units were admitted, the oldest first. Only a charge removes those that are as
+-- A key is a list of the instants at which units were admitted, the oldest first. Only a charge removes instants that are as
 -- old as pace, the length of the window in microseconds. Ceiling is the capacity less the headroom of the check. The
 -- instants do not tell whether a limit with a name has had another window.
 

@@ -11,7 +11,7 @@ local function is_count(count)
   return count and count >= 0 and count % 1 == 0 and count <= largest
 end
 
--- read returns what is left and what was spent by two fields, or nil if they make no sense.
+-- read returns the units left and the units spent of two fields, or nil if they make no sense.
 local function read(limit, left, spent)
   left, spent = tonumber(left or '0'), tonumber(spent or '0')
   if not is_count(left) or left > limit.capacity or not is_count(spent) then
@@ -20,7 +20,7 @@ local function read(limit, left, spent)
   return left, spent
 end
 
--- write writes what is left and what was spent.
+-- write writes the units left and the units spent.
 local function write(key, left, spent)
   call('HSET', key, 'left', format('%d', left), 'spent', format('%d', math.min(spent, largest)))
   if left == 0 then
@@ -28,7 +28,7 @@ local function write(key, left, spent)
   end
 end
 
--- observe finds besides what was spent (spent).
+-- observe also finds the units spent (spent).
 local function observe(key, limit)
   local fields = try('HMGET', key, 'left', 'spent')
   local damaged = state.is_damage(fields)

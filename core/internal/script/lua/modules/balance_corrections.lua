@@ -4,7 +4,7 @@ local call, try, format, tonumber = redis.call, redis.pcall, string.format, tonu
 local now, state, balance = require('clock').now, require('state'), require('balance')
 local most_top_ups = 128 -- that a balance remembers
 
--- top_up adds units, unless a top-up of that name is remembered. It returns what the reply says then. A line has a top-up: when, how
+-- top_up adds units, unless a top-up of that name is remembered. It returns the reply in that case. A line has a top-up: when, how
 -- many units, and its name, in which there are neither spaces nor ends of lines.
 local function top_up(key, limit, correction, left, spent, lines)
   if string.find(lines, ' ' .. correction.word .. '\n', 1, true) then
@@ -15,7 +15,7 @@ local function top_up(key, limit, correction, left, spent, lines)
   if number > most_top_ups then
     lines = string.sub(lines, string.find(lines, '\n', 1, true) + 1)
   end
-  call('PERSIST', key) -- first: what has been paid for is written also where no memory is left
+  call('PERSIST', key) -- first: a server without memory denies the writes below unless the script has written before
   call('HSET', key, 'topups', lines)
   balance.write(key, math.min(left + correction.units, limit.capacity), spent)
 end

@@ -1,5 +1,5 @@
 -- A ban is a hash: how many bans have begun (count), when the last one began (since) and ends (until), the instants of the strikes
--- that count (strikes, with spaces in between), and what was said of a ban by hand (reason). A key under no ban and without
+-- that count (strikes, with spaces in between), and the reason of a ban by hand (reason). A key under no ban and without
 -- strikes has none.
 
 local call, try, format, tonumber, match = redis.call, redis.pcall, string.format, tonumber, string.match
@@ -21,7 +21,7 @@ local function is_instant(at)
   return at and at >= 0 and at % 1 == 0 and at <= largest
 end
 
--- read_ban returns the ban with so many bans begun as it stands now, or nil if it makes no sense.
+-- read_ban returns the ban as it stands now after a number of begun bans, or nil if it makes no sense.
 local function read_ban(limit, count, since, ends, text)
   read_terms(limit)
   count, since, ends = tonumber(count), tonumber(since or '0'), tonumber(ends or '0')
@@ -95,7 +95,7 @@ local function add_strikes(limit, key, ban, number)
     return write_ban(limit, key, ban, ''), false
   end
   local length, factor, bans = limit.first, limit.factor, ban.count
-  local last = (limit.longest - limit.longest % factor) / factor -- what a factor makes no more than the longest
+  local last = (limit.longest - limit.longest % factor) / factor -- the longest time that the factor does not lift above longest
   while factor > 1 and bans > 0 and length < limit.longest do
     if length > last then
       length = limit.longest
@@ -104,7 +104,7 @@ local function add_strikes(limit, key, ban, number)
     end
     bans = bans - 1
   end
-  -- What it lasts longer, up to a tenth: the instant and the count decide that.
+  -- The ban lasts up to a tenth longer: the instant and the count decide by how much.
   local tenth = (length - length % 10) / 10
   local part = (tenth - tenth % 1020) / 1020
   ban.ends = now + length + part * ((now + 359 * ban.count) % 1021)
@@ -112,7 +112,7 @@ local function add_strikes(limit, key, ban, number)
   return write_ban(limit, key, ban, ''), true
 end
 
--- observe finds the ban besides (ban), and whether it is in force (banned).
+-- observe also finds the ban (ban), and whether it is in force (banned).
 local function observe(key, limit)
   local fields = try('HMGET', key, 'count')
   local found = { used = 0, room = largest, expires = -1, seen = '0 0 0 0', damaged = state.is_damage(fields) }
@@ -142,8 +142,8 @@ local function observe(key, limit)
   return found
 end
 
--- heed has a ban that a check only heeds written where it has to be: to mend it, or with the strikes of a call that is denied,
--- though by no ban. It returns how many strikes are added, and whether it is to be written.
+-- heed returns how many strikes are added to a ban that a check only heeds, and whether the ban is to be written: to mend it, or with
+-- the strikes of a call that is denied, though by no ban.
 local function heed(limit, found, strikes)
   read_terms(limit)
   if limit.mode ~= 'strike' then

@@ -3,7 +3,7 @@
 local call, try, format = redis.call, redis.pcall, string.format
 local now, state, bans = require('clock').now, require('state'), require('ban')
 
--- find returns the ban of a key for a settlement, or nil if there is none. It deletes what is none.
+-- find returns the ban of a key for a settlement, or nil if there is none. It deletes a value that is no ban.
 local function find(limit, key)
   local fields = try('HMGET', key, 'count', 'since', 'until', 'strikes')
   local damaged = state.is_damage(fields)

@@ -57,14 +57,14 @@ local function paid(limit, used, each, start, ends, near)
   end
 end
 
--- owing returns until when the count of a window has to live that is in debt. The next window pays, and no window of the same
--- calendar is longer by more than a quarter.
+-- owing returns until when the count of a window in debt has to live. The next window pays, and no window of the same calendar is
+-- longer by more than a quarter.
 local function owing(start, finish)
   local length = finish - start
   return finish + length + (length - length % 4) / 4
 end
 
--- count sets what is used in the window of a state, and when it ends.
+-- count sets the used units in the window of a state, and when the window ends.
 local function count(found, limit, fields)
   local opens, closes = limit.opens, limit.closes
   local used, start = tonumber(fields[1]), tonumber(fields[2])
@@ -106,7 +106,7 @@ local function count(found, limit, fields)
   found.unsure = limit.each -- without a debt it would live for less time
 end
 
--- observe finds besides when the next window opens (ends), whether the stored window stands as it is (stands), or which one it is.
+-- observe also finds when the next window opens (ends), whether the stored window stands as it is (stands), or which one it is.
 local function observe(key, limit)
   if not find_window(limit) then
     local seen = limit.each and format('%d %d %d?', limit.capacity, now, now) or format('%d %d?', limit.capacity, now)

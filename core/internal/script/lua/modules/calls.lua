@@ -1,10 +1,10 @@
--- Decides calls: all checks of a call are charged, or none. decide.lua tells what the words are.
+-- Decides calls: all checks of a call are charged, or none. decide.lua explains the words.
 
 local call, format, tonumber = redis.call, string.format, tonumber
 local now, state, read_limit = require('clock').now, require('state'), require('limit')
 
--- read_cost returns what a check costs and how often it is asked, and all costs if they differ, in a row. How many checks in a row
--- have the limit and the cost follows, and how many checks take turns, of which this is the first.
+-- read_cost reads the cost of a check. It returns the cost, how often the check is asked, and a list of all costs if they differ. Then
+-- follow the number of checks in a row with this limit and cost, and the number of checks that take turns, beginning with this one.
 --
 -- A call that is made several times at once has that number behind each of its costs. If its first check has another cost
 -- each time, all of these costs stand there instead, with commas in between. Checks in a row with the same limit, cost and
@@ -26,8 +26,8 @@ local function read_cost(limit, text)
   return { limit = limit, cost = costs[1], count = #costs, costs = costs }, 1, 1
 end
 
--- read_checks reads the words of so many checks. It returns the row of each, its holder if it takes places, and the place of the
--- word behind them.
+-- read_checks reads the words of a number of checks. It returns the row of each check, its holder if it takes places, and the place of
+-- the word behind them.
 local function read_checks(asked, word)
   local rows, holders, number = { nil, nil, nil, nil }, {}, 1
   while number <= asked do
@@ -75,8 +75,8 @@ local function sum_of(row, times)
   return sum
 end
 
--- charge writes what a check of a call has found, with what it costs. It returns whether it has, and the number of the charge if
--- that is noted.
+-- charge writes the state that a check of a call has found, with the cost of the check. It returns whether it has written, and the
+-- number of the charge if the charge is noted.
 local function charge(key, row, found, times, units)
   local limit, order, fields = row.limit, 0, nil
   if found.damaged then
@@ -93,9 +93,9 @@ local function charge(key, row, found, times, units)
   return true, order
 end
 
--- decide decides calls, whose checks have the first keys, and returns the reply. The words of the checks begin at a place.
--- charged, unless it is nil, is told of each check what it has found, whether it was charged, how many units, and the number of
--- that.
+-- decide decides calls and returns the reply. Their checks have the first keys, and the words of the checks begin at a place.
+-- charged, unless it is nil, is called for each check: with the state that the check found, whether it was charged, the units, and the
+-- number of the charge.
 local function decide(asked, word, charged)
   local finds, reply, number = { nil, nil, nil, nil }, { nil, nil, nil, nil }, 1
   local rows, holders, behind = read_checks(asked, word)

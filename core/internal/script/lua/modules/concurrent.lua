@@ -1,19 +1,19 @@
 -- A concurrent limit is a sorted set. Its members are, in the order of their scores:
 --
 --   waiters   an instant of 16 digits, a space and an id: the first waiter of a line of a process has registered since
---             then. The score says what it wants: its ceiling and its cost. See hand_over.
+--             then. The score has its ceiling and its cost. See hand_over.
 --   "*"       how many places holders have beyond their first ones. It is missing while that is 0.
 --   "@" and a waiter   until when the waiter lives unless it asks again.
 --   "."       the latest token, negated.
 --   holders   each with the instant at which its lease ends. The name of one that has several places ends in a "*" and
 --             their number. A "+" and a waiter holds places that are kept for that waiter.
 --
--- Most keys have holders alone, each of one place. What else there may be is in places.lua and waiters.lua, which are required then.
+-- Most keys have holders alone, each of one place. places.lua and waiters.lua handle all other keys, and are required for them alone.
 
 local call, try, format, tonumber = redis.call, redis.pcall, string.format, tonumber
 local now, state = require('clock').now, require('state')
-local instant, token = format('%d', now), format('%d', -now) -- now, and the token of whoever takes a place if no clock has stepped back
-local told = {} -- what the caller is told of so many places, where one fits
+local instant, token = format('%d', now), format('%d', -now) -- now, and the token of a holder that takes a place if no clock has stepped back
+local told = {} -- by the number of places in use: the text for the caller if one more fits
 
 -- How long a key lives, in microseconds, after a lease that begins now has ended: for as long as a lease may be, so that no
 -- holder is forgotten and its token is remembered.
@@ -21,7 +21,7 @@ local remembered = 600000000
 
 local tokens = {} -- the latest ones of keys where they are not of the past
 
--- count sets which places of a key are held behind the token, whose place from the end is given: see observe.
+-- count sets which places of a key are held behind the token. behind is the place of the token from the end: see observe.
 local function count(key, limit, found, behind, cost)
   local others, first, gone = call('ZCARD', key) - 1 - behind, nil, 0
   if others > 0 then
@@ -49,12 +49,12 @@ local function count(key, limit, found, behind, cost)
   end
 end
 
--- observe finds besides which places are held: how many members are behind the token (behind), how many of these leases have ended
--- (gone), how many further places are held (further), whether somebody waits (waits), and when the first lease ends, if that is
+-- observe also finds which places are held: how many members are behind the token (behind), how many of these leases have ended
+-- (gone), how many further places are held (further), whether anyone waits (waits), and when the first lease ends, if that is
 -- known (first). Redis takes longer to print a score than to count members. All places are behind the token, so its rank from the
--- end is their number, and the token itself need not be read. When the first lease ends is read only for whoever cannot have
--- a place, or only asks. And who asks: the name of a holder (holder), and if it waits its registration (waiter), whether that had
--- places kept for it (kept), and whether it lacks places (lacks).
+-- end is their number, and the token itself need not be read. The end of the first lease is read only for a caller that cannot
+-- have a place, or only asks. observe also finds the caller: the name of a holder (holder), and if it waits its registration (waiter),
+-- whether places were kept for it (kept), and whether it lacks places (lacks).
 local function observe(key, limit, asked, holder)
   local found = {
     used = 0, room = 0, expires = -1, seen = '0 0 0 0', damaged = false, repair = false, unsure = false,

@@ -34,7 +34,7 @@ local function reset(key)
   end
 end
 
--- oldest gives back so many places of any holders. The leases that end first come first.
+-- oldest gives back a number of places of any holders. The leases that end first come first.
 local function oldest(key, wanted)
   local names = try('ZRANGE', key, format('(%d', now), '+inf', 'BYSCORE', 'LIMIT', '0', wanted + places.most)
   if state.is_damage(names) then

@@ -1,9 +1,9 @@
--- Carries out corrections, one after the other. settle.lua tells what the words are.
+-- Carries out corrections, one after the other. settle.lua explains the words.
 --
--- A correction has units, what was used after the charge (after) and its number (order), the instant of the charge, or 0 (at),
--- how it is meant (how), whether it is asked what is used afterwards (asked), and the word that stands for the holder of places or
--- the reason of a ban (word). The settle of an algorithm's module returns what the reply says if that is not "0", and what is
--- used afterwards as text, if it knows.
+-- A correction has units, the units used after the charge (after) and its number (order), the instant of the charge, or 0 (at),
+-- how it is meant (how), whether the caller asks for the units used afterwards (asked), and the word that stands for the holder of
+-- places or the reason of a ban (word). The settle of an algorithm's module returns the reply if that is not "0", and the units
+-- used afterwards as text, if it knows them.
 
 local tonumber, match = tonumber, string.match
 local read_limit = require('limit')
@@ -25,15 +25,15 @@ local function read(keys, words, number)
   }
 end
 
--- settle carries out the correction at a place. It returns what the reply says, whether that misses what is used afterwards, and
--- that, if it is known.
+-- settle carries out the correction at a place. It returns the reply, whether the reply lacks the units used afterwards, and these
+-- units, if they are known.
 local function settle(keys, words, number)
   local key, limit, correction = read(keys, words, number)
   local result, seen = require(limit.algorithm.corrections)(key, limit, correction)
   return result or '0', correction.asked and not (result and string.find(result, '^4')), seen
 end
 
--- look returns what is used of a key.
+-- look returns the used units of a key.
 local function look(keys, words, number)
   local key, limit = read(keys, words, number)
   return limit.algorithm.observe(key, limit, { cost = 0, count = 1 }).seen
@@ -42,7 +42,7 @@ end
 -- carry_out carries out the corrections of keys, and returns the reply.
 local function carry_out(keys, words)
   local results, asking, refusal = {}, {}, nil
-  local told = {} -- by the keys: what is used since they were settled last, and under which limit
+  local told = {} -- by the keys: the units used after their latest correction, and under which limit
   for number, key in ipairs(keys) do
     local settled, result, asks, seen = pcall(settle, keys, words, number)
     if settled then

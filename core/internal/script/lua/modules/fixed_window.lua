@@ -4,8 +4,8 @@ local call, try, format, tonumber, match = redis.call, redis.pcall, string.forma
 local now, state = require('clock').now, require('state')
 local largest = 9007199254740991
 
--- paid returns what is left of a count, and the time that is left of its window. A window that closes in debt is followed by others
--- at once, each of which pays a part (each), until the debt is paid. If the time that is left is below 0, the window has closed.
+-- paid returns the unpaid part of a count, and the rest of the time of its window. A window that closes in debt is followed by others
+-- at once, each of which pays a part (each), until the debt is paid. If the rest of the time is below 0, the window has closed.
 local function paid(count, left, length, each)
   if left > 0 or not each then
     return count, left
@@ -39,7 +39,7 @@ local function observe(key, limit)
       or count % 1 + start % 1 + length % 1 ~= 0 or count > largest or start > largest then
       found.damaged = true
     else
-      -- An open window closes when its denials have said, whatever the length of the next one, but never later than a full
+      -- An open window closes when its denials have said, also if the next one has another length, but never later than a full
       -- window from now.
       local units, left = paid(count, start + length - now, length, each)
       if left > limit.pace then

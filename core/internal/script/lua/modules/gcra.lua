@@ -36,7 +36,7 @@ local function observe(key, limit, _, _, slots)
     at, level, numbers = tonumber(at), tonumber(level), numbers or ''
   end
   local found = observe_meter(limit, fields, level, at, numbers, true)
-  found.is_hash = fields and found.used > 0 -- else nothing is left of what was noted
+  found.is_hash = fields and found.used > 0 -- else its notes count no more
   return found
 end
 

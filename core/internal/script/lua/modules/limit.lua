@@ -1,25 +1,25 @@
 -- Reads limits.
 --
--- A limit has a capacity, a ceiling (what may be used after the check: the capacity, less the headroom of the check) and all
--- costs in its own units, a pace (what drains in a tick, or the ticks in a window), a tick (its length in microseconds) and
--- numbers (empty, or what a named limit has to leave for its successors to read). present is now, as its ticks count it.
+-- A limit has a capacity, a ceiling (the most that may be used after the check: the capacity, less the headroom of the check) and all
+-- costs in its own units, a pace (the units that drain in a tick, or the ticks in a window), a tick (its length in microseconds) and
+-- numbers (empty, or the text that a named limit leaves for its successors to read). present is now, as its ticks count it.
 -- algorithm is the module of its algorithm, which has these functions:
 --
---   observe   returns what it finds of a key, and writes nothing.
---   store     writes what was found with units added, and returns the instant at which that will have recovered. Besides, it
---             may return a text to be written as the whole value of the key.
+--   observe   returns its findings about a key, and writes nothing.
+--   store     writes the state that was found with units added, and returns the instant at which it will have recovered. It
+--             may also return a text to be written as the whole value of the key.
 --   settle    carries out a correction: see corrections.lua.
 --
--- What was found is a table. Besides what an algorithm needs for itself, it has:
+-- The findings are a table. Beside the fields that an algorithm needs for itself, it has:
 --
---   used      what has been used, and previous, what of the former window still counts, or nil;
+--   used      the units in use, and previous, the units of the former window that still count, or nil;
 --   seen      the numbers for the caller, as text;
---   room      what still fits, or nil if that is the ceiling less what is used;
+--   room      the units that still fit, or nil if that is the ceiling less used;
 --   expires   until when the key has to live for it, or -1;
 --   damaged   whether it makes no sense at all;
 --   repair    whether it could not be: it is from the future, or was left by other numbers of a named limit;
 --   unsure    whether the key may have got its time to live under other numbers;
---   mark      what is told the caller of the key: see decide.lua.
+--   mark      the mark of the key in the reply: see decide.lua.
 
 local now = require('clock').now
 local limits = {} -- by their texts: the checks of a script run share their limits

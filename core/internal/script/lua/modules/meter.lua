@@ -1,12 +1,12 @@
--- The arithmetic of a meter: a level that drains at a steady pace. A leaky bucket stores the level, a token bucket what is
--- missing from full, GCRA and shaping the instant at which the level will have drained to less than one tick's worth.
+-- The arithmetic of a meter: a level that drains at a steady pace. A leaky bucket stores the level, a token bucket the tokens that
+-- are left, GCRA and shaping the instant at which the level will have drained to less than one tick's worth.
 
 local state = require('state')
 local largest = 9007199254740991
 
--- observe returns what is found of a level at an instant, and the numbers under which it was left. There is nothing if there
+-- observe returns the findings about a level at an instant, and the numbers under which it was left. There is nothing if there
 -- are no numbers. absolute says that a clock which steps back counts the time twice, as it must where only an instant is
--- stored; else the level stands until the clock has moved on. Besides, what is found has the fields that were read (fields), and
+-- stored; else the level stands until the clock has moved on. The findings also have the fields that were read (fields), and
 -- the numbers that the meter was left with if these are other ones (numbers).
 local function observe(limit, fields, level, at, numbers, absolute)
   if not numbers then

@@ -3,8 +3,8 @@
 local call, try, format, tonumber, match = redis.call, redis.pcall, string.format, tonumber, string.match
 local now, state = require('clock').now, require('state')
 
--- left_with returns the limit with the numbers that a key was left with, if that is a named limit and they differ, and what
--- an event weighs by these, and weighed by the limit's own.
+-- left_with returns the limit with the numbers that a key was left with, if that is a named limit and they differ, and the
+-- weight of an event by these numbers and by the limit's own.
 local function left_with(key, limit)
   if limit.numbers == '' then
     return limit, 1, 1
@@ -36,12 +36,12 @@ local function left_with(key, limit)
   return other, event, tonumber((select(2, match(limit.numbers, pattern))))
 end
 
--- adjust returns how much is to be added to what is used, and the fields of the notes then, if they change. Of a charge a
--- meter gets back what has not drained since: the rest would have found it empty without the charge.
+-- adjust returns the units to be added to the used units, and the fields of the notes then, if they change. Of a charge a
+-- meter gets back the part that has not drained since: the rest would have found it empty without the charge.
 local function adjust(key, charged, limit, weight, weighed, found, correction)
   local used, units, at, how, order = found.used, correction.units, correction.at, correction.how, correction.order
   local since_then = math.max(0, (limit.present - at + at % limit.tick) / limit.tick)
-  local left = -units -- of what has to be left for it
+  local left = -units -- the part of the charge that has not drained: all of it at first
   if how == 'last' then
     left = correction.after
   end
@@ -73,7 +73,7 @@ local function adjust(key, charged, limit, weight, weighed, found, correction)
   elseif order and (since or not noted) then
     returns = since and math.min(used, -units)
   elseif at <= now and (order or not (since and at <= since)) then
-    -- What drains takes no more from all such charges together than from each of them.
+    -- The units that drain take no more from all such charges together than from each of them.
     charge = -math.max(0, math.min(used, -units, left))
   end
   if since and (returns or charge ~= 0) then
@@ -81,7 +81,7 @@ local function adjust(key, charged, limit, weight, weighed, found, correction)
     if returns then
       charge = -notes.close(noted, order, returns, found.fields[6])
     end
-    if charge ~= 0 then -- else nothing is written: what has drained since can be told later, too
+    if charge ~= 0 then -- else nothing is written: the drained units can be told later, too
       return charge, notes.written(noted, limit, used + charge)
     end
   end

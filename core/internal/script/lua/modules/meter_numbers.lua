@@ -1,9 +1,9 @@
--- What is used of a meter that was left with other numbers of a named limit.
+-- The level of a meter that was left with other numbers of a named limit.
 
 local format, tonumber, match = string.format, tonumber, string.match
 local now, largest = require('clock').now, 9007199254740991
 
--- converted returns what is used by other numbers of a named limit: ceil(used · weight / weighed), exactly.
+-- converted returns the used units by other numbers of a named limit: ceil(used · weight / weighed), exactly.
 local function converted(used, weight, weighed)
   local part = used % weighed
   local events = (used - part) / weighed
@@ -34,7 +34,7 @@ local function converted(used, weight, weighed)
   return events * weight + result
 end
 
--- observe returns what is found of a level that was left with other numbers: see meter.lua. It drains with those until now.
+-- observe returns the findings about a level that was left with other numbers: see meter.lua. It drains with these until now.
 local function observe(limit, fields, level, at, numbers, absolute)
   local found = { used = 0, expires = -1, seen = '0', fields = fields }
   local full, weighed, drain, length = match(numbers, '^(%d+) (%d+) (%d+) (%d+)$')

@@ -1,18 +1,18 @@
 -- The notes of a meter: how low its level has been since each open reservation was charged. See internal/exact/notes.go.
 --
 -- There is a slot for each open reservation, in the order of their charges, with a number of units. The least that the
--- level has been since a reservation is the sum of its slot and of those below. So what drains is taken from the newest
--- slots, and what a reservation gives back from its own slot and then from those below. What is left of a slot that is
--- closed counts for the one above.
+-- level has been since a reservation is the sum of its slot and of the slots below. So drained units are taken from the newest
+-- slots, and units that a reservation gives back from its own slot and then from the slots below. The rest of a slot that is
+-- closed counts for the slot above.
 --
 -- Reservations are numbered, and 52 numbers in a row share a text, such as "A200B0D1500": a letter stands for the number,
 -- and its units follow. The text of the latest numbers is the field newest of the state's hash. Those before it are fields
--- of their own, whose names are an n and 16 digits. One whose units are all 0 is not kept, and older has the names of the
--- others in a row. The field low has what was used when something was noted or settled last, the instant of that, the sum
--- of all slots, the next number, and the numbers of a named limit under which all this was counted. A check that nobody
--- settles neither reads nor writes any of this. GCRA is a hash only while it has notes.
+-- of their own, named n and 16 digits. A text with 0 units in all its slots is not kept, and older has the names of the
+-- others in a row. The field low has the level after the latest note or settlement, the instant of it, the sum
+-- of all slots, the next number, and the numbers of a named limit under which all this was counted. A check without a settlement
+-- neither reads nor writes any of this. GCRA is a hash only while it has notes.
 --
--- Notes that were read are a table: the key, what was used then (level), since when that has drained (since), the sum of the slots
+-- Notes that were read are a table: the key, the level then (level), since when it has drained (since), the sum of the slots
 -- (sum), the number of the next reservation (following), whether they were counted under the numbers of the limit (counts), the
 -- name of the newest text (latest), the texts by their names (texts), and which of them are to be written (changed).
 
@@ -103,8 +103,8 @@ function notes.read(key, limit, low, newest)
   }
 end
 
--- drain takes from the slots what may have drained since they were written, if so much is used now. Where that is in too
--- many texts to look at, nothing is known any more.
+-- drain takes from the slots the units that may have drained since they were written, if used is the level now. It forgets all
+-- slots if it would have to look at too many texts.
 function notes.drain(noted, limit, used)
   local drained = math.max(0, limit.present - noted.since + noted.since % limit.tick) / limit.tick * limit.pace
   local least = math.min(used, noted.level - drained)
@@ -120,7 +120,7 @@ function notes.drain(noted, limit, used)
   end
 end
 
--- written returns the fields that the state has to have besides if so much is used, and deletes those of texts without units.
+-- written returns the further fields of the state at the level used, and deletes the fields of texts without units.
 function notes.written(noted, limit, used)
   local fields = { 'low', format('%d %d %d %d %s', used, now, noted.sum, noted.following, limit.numbers) }
   for name in pairs(noted.changed) do
@@ -134,7 +134,7 @@ function notes.written(noted, limit, used)
   return fields
 end
 
--- note_level notes a reservation after which so much is used.
+-- note_level notes a reservation, after which used is the level.
 local function note_level(noted, used)
   local following, former, texts, changed = noted.following, noted.latest, noted.texts, noted.changed
   local name = name_of(following)
@@ -157,8 +157,8 @@ local function note_level(noted, used)
   noted.sum, noted.following = used, following + 1
 end
 
--- note notes a check that is charged so many units for so many times. It returns the number of the first time, or 0, and the fields
--- that the state has to have besides, or nil. Notes of a meter that has drained under other numbers count for nothing.
+-- note notes a check that is charged a number of times, for units in all. It returns the number of the first time, or 0, and the further fields
+-- of the state, or nil. Notes of a meter that has drained under other numbers count for nothing.
 function notes.note(key, row, found, times, units)
   local limit, used = row.limit, found.used
   local become_hash = limit.algorithm.become_hash -- of GCRA
@@ -212,7 +212,7 @@ function notes.close(noted, order, units, slots)
     if last then
       above = string.sub(above, 1, 1) .. format('%d', left + tonumber(digits)) .. string.sub(above, last + 1)
     elseif name == noted.latest then
-      noted.sum = noted.sum - left -- for nobody
+      noted.sum = noted.sum - left -- no slot is below
     elseif left > 0 then
       above = letter .. format('%d', left)
     end

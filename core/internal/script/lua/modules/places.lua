@@ -5,14 +5,14 @@ local unpack = table.unpack or unpack -- Lua 5.2 and later have it in table
 local now, remembered = require('clock').now, require('concurrent').remembered
 local instant = format('%d', now)
 
--- The scores of members in front of the token begin here: what waiters want, how many further places are held, and until when
+-- The scores of members in front of the token begin here: the wants of waiters, how many further places are held, and until when
 -- waiters live. most_cost is more than any cost.
 local wanted, further, living, front, most_cost = -9000000000000000, -8200000000000000, -8000000000000000, -5000000000000000, 1048576
 
 -- How many members a script run looks at or removes at most, of each kind.
 local most = 256
 
--- named returns the name under which a holder has so many places.
+-- named returns the name of a holder with a number of places.
 local function named(name, places)
   if places > 1 then
     return name .. '*' .. places
@@ -50,12 +50,12 @@ local function further_of(names)
   return sum
 end
 
--- ended returns holders whose lease has ended, the ones that ended first, but not all if they are many.
+-- ended returns holders with an ended lease, the ones that ended first, but not all if they are many.
 local function ended(key)
   return call('ZRANGE', key, '0', instant, 'BYSCORE', 'LIMIT', '0', most)
 end
 
--- ended_further returns how many places beyond the first ones those have whose lease has ended.
+-- ended_further returns how many places beyond their first ones the holders with an ended lease have.
 local function ended_further(key)
   return further_of(ended(key))
 end
@@ -71,8 +71,8 @@ local function in_use(key)
   return behind - gone + sum
 end
 
--- mend removes holders whose lease has ended. Leases that end later than any can, of before a clock has stepped back, end as
--- late as they can, unless places are taken now.
+-- mend removes holders with an ended lease. A lease from before a clock has stepped back may end later than any lease can: mend has
+-- it end as late as a lease can, unless places are taken now.
 local function mend(key, found, charge)
   local dead = ended(key)
   if #dead > 0 then
@@ -122,7 +122,7 @@ local function waits_of(key, limit, found, cost)
   return ends, wait
 end
 
--- deny completes what was found of places that do not fit, or are only asked about.
+-- deny completes the findings about places that do not fit, or are only asked about.
 local function deny(key, limit, found, cost, blocked)
   local ends, wait = waits_of(key, limit, found, cost)
   local missing = cost - limit.ceiling + found.used

@@ -2,7 +2,7 @@
 
 local call, try, format, tonumber, match = redis.call, redis.pcall, string.format, tonumber, string.match
 local now = require('clock').now
-local most_ended = 4 -- how many ended ones a script run still looks at: what is left over stays charged until later ones
+local most_ended = 4 -- how many ended ones a script run still looks at: the others stay charged until later runs
 local reservations = {}
 
 -- due returns how many open reservations of a key have ended, or 0 if the script run has looked at enough of them.
@@ -10,7 +10,7 @@ function reservations.due(open)
   return most_ended > 0 and try('ZCOUNT', open, '-inf', format('%d', now)) or 0 -- which Redis answers sooner than which one ends first
 end
 
--- recovery returns how many microseconds after a charge something can be left of it, by its limit.
+-- recovery returns for how many microseconds a part of a charge can still count, by its limit.
 function reservations.recovery(limit)
   local algorithm, capacity, pace, tick = match(limit, '^%a+ (%S+) (%d+)[%-/%d]* (%d+) (%d+)')
   capacity, pace = tonumber(capacity), tonumber(pace)
@@ -38,11 +38,11 @@ local function is_newer(a, b)
   return a.member > b.member
 end
 
--- give_back gives back what has ended of the open reservations of a key, if any are due (ended): those that have ended last, the
--- newest charge first. It returns whether it has.
+-- give_back gives back open reservations of a key that have ended, if any are due (ended): the ones that ended last, the
+-- newest charge first. It returns whether it has given back any.
 function reservations.give_back(key, open, ended)
   if type(ended) == 'table' then
-    call('UNLINK', open) -- somebody else has written it
+    call('UNLINK', open) -- another program has written it
     return false
   end
   local list, given = {}, false
@@ -52,7 +52,7 @@ function reservations.give_back(key, open, ended)
   most_ended = most_ended - #list
   table.sort(list, is_newer)
   for _, one in ipairs(list) do
-    -- It is taken out first: if Redis refuses in the middle, what has ended is not given back another time.
+    -- It is taken out first: if Redis refuses in the middle, the reservation is not given back another time.
     if try('ZREM', open, one.member) == 1 then -- else Redis has refused, and the next call tries again
       if one.limit and now < one.at + reservations.recovery(one.limit) then -- else nothing can be left of it
         local after = one.order > 0 and format('%d %d', one.after, one.order) or format('%d', one.after)

@@ -1,8 +1,8 @@
 -- A sliding log is a list of the instants at which units were admitted, oldest first. It never holds more of them than the limit,
--- and nothing but a charge (or a repair) removes those that have left the window.
+-- and only a charge (or a repair) removes the instants that have left the window.
 --
--- The key is never empty: in a slot that is being moved it could not be made again. So what has to go from the head, or all of a
--- log of the future, goes last.
+-- The key is never empty: in a slot that is being moved it could not be made again. So the instants at the head, or all of a log of
+-- the future, are removed last.
 
 local call, try, format, tonumber = redis.call, redis.pcall, string.format, tonumber
 local unpack = table.unpack or unpack -- Lua 5.2 and later have it in table
@@ -83,14 +83,14 @@ local function wait_of(log, limit, asked)
     return 0
   end
   local missing = next - room
-  if missing > log.used then -- of those that are granted now
+  if missing > log.used then -- it waits for units granted now
     return limit.pace
   end
   return left_of(log, log.first + missing - 1, limit.pace)
 end
 
--- read returns what is found of a list of a length: besides the index of the first instant that counts (first), how many are of
--- the future (future), and how long the newest still counts (newest).
+-- read returns the findings about a list of a length. They also have the index of the first instant that counts (first), how many
+-- instants are of the future (future), and how long the newest one still counts (newest).
 local function read(key, limit, asked, length)
   local log = { key = key, used = 0, expires = -1, seen = '', first = 0, future = 0, newest = 0 }
   local first = first_after(log, now - limit.pace, length)

@@ -3,7 +3,7 @@
 local call, format, tonumber = redis.call, string.format, tonumber
 local now, state, log = require('clock').now, require('state'), require('sliding-log')
 
--- insert adds units to what was charged at an instant. The log is in order, so what was admitted later is put behind.
+-- insert adds units to a charge of an instant. The log is in order, so the units admitted later are written again behind them.
 local function insert(key, found, units, at)
   local gone, length = found.first, found.first + found.used
   local place = math.max(gone, log.first_after(found, at, length))
@@ -24,7 +24,7 @@ local function insert(key, found, units, at)
 end
 
 local function settle(key, limit, correction)
-  local uncut = require('window').uncut(limit) -- what others have used is not cut down to this one's capacity
+  local uncut = require('window').uncut(limit) -- the use of other plans is not cut down to this capacity
   local found = log.observe(key, uncut, { cost = 0, count = 1 })
   if correction.how == 'reset' then
     call('UNLINK', key)

@@ -20,7 +20,7 @@ local function numbers_of(text)
   end
 end
 
--- cut sets the counts as far as what is used of them, by their weights, fits in the capacity.
+-- cut lowers the counts until the units that they use, by their weights, fit in the capacity.
 local function cut(found, limit, elapsed)
   if found.used > limit.capacity then
     found.used = limit.capacity
@@ -60,7 +60,7 @@ local function count(found, limit, fields, elapsed)
     found.ends = start + 2 * pace * tick
     found.expires, found.stands = found.ends, numbers == limit.numbers and previous
   else
-    -- Windows of another length: what is used moves into the current one. A denial leaves it there only if that window ends
+    -- Windows of another length: the used units move into the current window. A denial leaves them there only if that window ends
     -- sooner. Otherwise two lengths that take turns, as during a deployment, would put the end off for ever.
     found.used, found.previous = current + math.ceil(previous * (pace - then_elapsed) / pace), 0
     found.repair = found.repair or limit.pace * limit.tick < pace * tick
@@ -70,8 +70,8 @@ local function count(found, limit, fields, elapsed)
   end
 end
 
--- observe finds besides when the window after the stored one ends (ends), and what is stored of the window before (stands), if it
--- stands as it is.
+-- observe also finds when the window after the stored one ends (ends), and the stored count of the window before (stands), if that
+-- count is still right.
 local function observe(key, limit)
   local fields = try('HMGET', key, 'current', 'previous', 'start', 'past', 'numbers')
   local found = { used = 0, previous = 0, expires = -1, seen = '', room = 0, damaged = state.is_damage(fields) }

@@ -1,4 +1,4 @@
--- What the states of all algorithms share: a key may hold something else, and it has a time to live.
+-- The rules that the states of all algorithms share: a key may hold a value of another program, and it has a time to live.
 
 local call, format = redis.call, string.format
 local clock = require('clock')
@@ -24,7 +24,7 @@ local function is_due(key, found, lives)
   return left == -1 or left < (lives - lives % 1000000 - now) / 1000
 end
 
--- write writes what was found of a key with units added, and renews the time to live if the recovery reaches into a later
+-- write writes the found state of a key with units added, and renews the time to live if the recovery reaches into a later
 -- second. Otherwise one write in sixteen looks whether it is long enough, and each write does if it may be another one. fields are
 -- the fields of a meter's notes, or nil.
 local function write(key, limit, found, units, fields)

@@ -7,8 +7,8 @@ local wanted, living, most_cost, largest = places.wanted, places.living, places.
 -- How long a waiter is overtaken before others wait for it, and how long it lives after it has asked, or has been called.
 local patience, life = 500000, 900000
 
--- first_of returns the first of the waiters who want the same as another one, or, without one, the first waiter whose score
--- is above a text.
+-- first_of returns the first of the waiters that want the same as another one, or, without one, the first waiter with a score
+-- above a text.
 local function first_of(key, above, score)
   local found = call('ZRANGE', key, score or above, score or format('(%d', places.further), 'BYSCORE', 'LIMIT', '0', '1', 'WITHSCORES')
   if #found == 0 then
@@ -25,7 +25,7 @@ local function first_of(key, above, score)
   }
 end
 
--- is_there returns whether somebody waits.
+-- is_there returns whether anyone waits.
 local function is_there(key)
   return first_of(key, format('%d', wanted)) ~= nil
 end
@@ -37,10 +37,10 @@ local function tell(key, name)
   return type(sent) == 'number'
 end
 
--- hand_over hands places that are free to the waiters that came before an instant. The first of those who want the same go
--- in their order: one that fits has its places kept until it asks, and is told so. A waiter that does not fit blocks
--- nobody until its patience is over, and then those whose ceiling is not above its own. hand_over returns how many places
--- are in use then, and the ceiling up to which callers are blocked.
+-- hand_over hands places that are free to the waiters that came before an instant. Of the waiters that want the same only the
+-- first one counts. These first ones are served in the order in which they came: one that fits has its places kept until it asks, and
+-- is told so. One that does not fit blocks no other until its patience is over, and then the ones with a ceiling that is not above
+-- its own. hand_over returns how many places are in use then, and the ceiling up to which callers are blocked.
 local function hand_over(key, used, before)
   local first, blocked = {}, -1
   local one = first_of(key, format('%d', wanted))
@@ -62,7 +62,7 @@ local function hand_over(key, used, before)
     local lives = (call('ZSCORE', key, '@' .. one.name) or living) - living > now
     local fits = one.cost <= one.ceiling - used and one.ceiling > blocked
     if lives and fits and not tell(key, one.name) then
-      break -- nobody can be told: whoever asks first has the place
+      break -- no waiter can be told: the first caller has the place
     elseif lives and not fits then
       if now - one.at >= patience then
         blocked = math.max(blocked, one.ceiling)
@@ -72,7 +72,7 @@ local function hand_over(key, used, before)
       call('ZREM', key, one.name, '@' .. one.name)
       if lives then
         used = used + one.cost
-        if not string.find(one.name, '~', 1, true) then -- else its call needs something else, too
+        if not string.find(one.name, '~', 1, true) then -- else its call needs more than the places
           call('ZADD', key, format('%d', now + life), places.named('+' .. one.name, one.cost))
           if one.cost > 1 then
             places.add_further(key, one.cost - 1)
@@ -90,7 +90,7 @@ local function hand_over(key, used, before)
   return used, blocked
 end
 
--- given_back hands over what has been given back of a key, if somebody waits.
+-- given_back hands over the places of a key that were given back, if anyone waits.
 local function given_back(key)
   local first = call('ZRANGE', key, '0', '0')[1]
   if first and string.byte(first) >= 48 and string.byte(first) <= 57 then
@@ -98,7 +98,7 @@ local function given_back(key)
   end
 end
 
--- leave removes what is known of a waiter, and what is kept for it.
+-- leave removes a waiter, and the places that are kept for it.
 local function leave(key, name, cost)
   call('ZREM', key, name, '@' .. name)
   if call('ZREM', key, places.named('+' .. name, cost)) == 1 and cost > 1 then
@@ -106,7 +106,7 @@ local function leave(key, name, cost)
   end
 end
 
--- read returns the waiter that asks for places, or nil if nobody waits for them.
+-- read returns the waiter with the name of a holder, or nil if that holder does not wait.
 local function read(holder)
   local name, age, since, id = match(holder or '', '^%?(%S+) (%d+) (%d+) (%S+)$')
   if not name then
@@ -119,7 +119,7 @@ local function read(holder)
   return { holder = name, since = since, name = format('%016d', since) .. ' ' .. id }
 end
 
--- take_kept gives a waiter the places that are kept for it: they are free for nobody else. It returns whether there are any.
+-- take_kept gives a waiter the places that are kept for it: they are free for no other. It returns whether there are any.
 local function take_kept(key, found, waiter, cost)
   local ends = found.expires >= 0 and call('ZSCORE', key, places.named('+' .. waiter.name, cost))
   if ends and tonumber(ends) > now then
@@ -130,8 +130,8 @@ local function take_kept(key, found, waiter, cost)
   end
 end
 
--- let_others_go hands places that are free to older waiters, and returns what is left of the room, and whether some of it is
--- kept for others (blocked).
+-- let_others_go hands free places to older waiters. It returns the rest of the room, and whether a part of the room is kept for others
+-- (blocked).
 local function let_others_go(key, limit, found, cost, since)
   local taken, ceiling = hand_over(key, found.used, since)
   if taken > found.used then

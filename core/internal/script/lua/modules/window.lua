@@ -1,11 +1,11 @@
--- What windows share: they settle in one way, and may have a past.
+-- The rules that windows share: they settle in one way, and may have a past.
 --
--- A past is the instant until which it means something, a semicolon, and the instant at which the key was reset, so that nothing
--- is given back of what was charged before. A key may have nothing but a past. What is found of a window has it as past, and
--- until when it means something as lasts. The module of a window has these functions besides those of any algorithm:
+-- A past is the instant until which it counts, a semicolon, and the instant at which the key was reset, so that no earlier charge
+-- is given back. A key may have only a past. The findings about a window have it as past, and the instant until which it counts as
+-- lasts. The module of a window has these functions beside those of any algorithm:
 --
 --   left_with   returns a limit with the numbers that a key was left with;
---   adjust      returns how much is to be added to what is used, and to what is left of the former window;
+--   adjust      returns the units to be added to the used units, and to the rest of the former window;
 --   clear       deletes the fields of the state but the past.
 
 local call, tonumber, match = redis.call, tonumber, string.match
@@ -19,7 +19,7 @@ local function observe_past(found, past)
   end
 end
 
--- keep_past returns until when a window with a past has to live that was written, and has to until an instant for its count.
+-- keep_past returns until when a written window with a past has to live, if its count has to live until an instant.
 local function keep_past(key, found, lives)
   if found.lasts > now then
     return math.max(lives, found.lasts)
@@ -28,7 +28,7 @@ local function keep_past(key, found, lives)
   return lives
 end
 
--- uncut returns a copy of a limit that is as large as can be: what others have used is not cut down to this one's capacity.
+-- uncut returns a copy of a limit that is as large as can be: the use of other plans is not cut down to this limit's capacity.
 local function uncut(limit)
   local copy = {}
   for name, value in pairs(limit) do
