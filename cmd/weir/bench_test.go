@@ -11,6 +11,8 @@ import (
 	"github.com/weir-go/ratelimit/cmd/weir/internal/demand"
 	"github.com/weir-go/ratelimit/cmd/weir/internal/replay"
 	"github.com/weir-go/ratelimit/cmd/weir/internal/shoptest"
+	"github.com/weir-go/ratelimit/cmd/weir/internal/simulate"
+	"github.com/weir-go/ratelimit/policies"
 )
 
 // shopLog writes the log of a shop and returns its name.
@@ -64,4 +66,39 @@ func BenchmarkRecommend(b *testing.B) {
 	}
 	b.ReportMetric(float64(lines)/b.Elapsed().Seconds(), "lines/s")
 	b.ReportMetric(float64(heap)/(1<<20), "heap-MB")
+}
+
+// A log through two limits of addresses: lines a second on all processors.
+func BenchmarkSimulate(b *testing.B) {
+	name := shopLog(b, 2, 8000)
+	info, err := os.Stat(name)
+	if err != nil {
+		b.Fatal(err)
+	}
+	document, err := policies.Parse([]byte(`
+limits: {all: "leaky 100, 20/s", posts: "gcra 10, 10/m"}
+policies:
+  - {limit: all, key: ip}
+  - {match: POST /orders, limit: posts, key: ip}
+`))
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.SetBytes(info.Size())
+	var lines int64
+	for b.Loop() {
+		simulated, err := simulate.New(document, simulate.Options{Plan: -1, Keys: 1_000_000})
+		if err != nil {
+			b.Fatal(err)
+		}
+		summary, err := arrival.Read(b.Context(), []string{name}, arrival.Options{Requests: true}, nil, simulated)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if result := simulated.Result(func(s string) string { return s }, time.UTC); result.Requests == 0 {
+			b.Fatal("no request was decided")
+		}
+		lines += summary.Lines
+	}
+	b.ReportMetric(float64(lines)/b.Elapsed().Seconds(), "lines/s")
 }
