@@ -52,6 +52,9 @@ func tenantName(tenant string) string {
 // tenantEscaper escapes the characters that separate parts of the names of states and of the texts of limits.
 var tenantEscaper = strings.NewReplacer(":", "%3A", "=", "%3D", ",", "%2C")
 
+// shares reports whether a check is about a tenant's share of the cap that the check before it is about.
+func (c *Check) shares() bool { return c.Limit != nil && c.Limit.known().Shared }
+
 // validateShare returns the reason why the check at a place is no share of the check before it, or nil.
 func validateShare(checks []Check, place int) error {
 	c := &checks[place]

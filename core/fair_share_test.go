@@ -1,6 +1,7 @@
 package core_test
 
 import (
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -172,5 +173,33 @@ func TestDamagedSharesAreReplaced(t *testing.T) {
 				t.Error(err)
 			}
 		}
+	}
+}
+
+// The checks of a cap and of a tenant's share reserve more together, or not at all.
+func TestShareGrowsWithItsCap(t *testing.T) {
+	for name, newStore := range map[string]storetest.Factory{"memory": newMemory, "redis": newRedis(t)} {
+		t.Run(name, func(t *testing.T) {
+			l, window := core.New(newStore(t, time.Now)), core.FixedWindow(100, time.Hour)
+			of := core.Check{Key: "gpu", Limit: core.TokenBucket(100, core.PerHour(1)), Cost: 3}
+			r, err := l.Reserve(t.Context(), append([]core.Check{{Key: "gpu", Limit: window}}, core.FairShare(of, "tenant", 1)...)...)
+			if err != nil || !r.Allowed() {
+				t.Fatal(err)
+			}
+			for _, costs := range [][]int{{2, 3, 5}, {2, 5, 3}} {
+				if _, err := r.Grow(t.Context(), costs...); !errors.Is(err, core.ErrInvalid) {
+					t.Errorf("Grow(%v): %v", costs, err)
+				}
+			}
+			if d, err := l.Peek(t.Context(), "gpu", window); err != nil || d.Remaining != 99 {
+				t.Errorf("the window has %d left: %v", d.Remaining, err)
+			}
+			if d, err := r.Grow(t.Context(), 1, 50, 50); err != nil || !d[2].Allowed || d[1].Remaining != 50 || d[2].Remaining != 0 {
+				t.Errorf("grown to the share: %+v, %v", d, err)
+			}
+			if d, err := r.Grow(t.Context(), 1, 51, 51); err != nil || !d[1].Allowed || d[2].Allowed {
+				t.Errorf("grown beyond the share: %+v, %v", d, err)
+			}
+		})
 	}
 }

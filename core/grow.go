@@ -23,7 +23,7 @@ import (
 //
 // The answer of a shadow check counts for that check alone. Conditions, alternatives that were not charged ([FirstOf]),
 // places of [Concurrent] limits and [Unlimited] do not grow: their costs are ignored. A [Check.Mode] of [Look] grows from
-// 0.
+// 0. The two checks of a [FairShare] grow together: different costs for them are an error ([ErrInvalid]).
 //
 // After Settle the error is [ErrSettled]. A reservation that was denied, another number of costs than of checks, and
 // a negative cost are errors, too ([ErrInvalid]). They change nothing. After an error of the store that is not
@@ -34,6 +34,11 @@ func (r *Reservation) Grow(ctx context.Context, costs ...int) ([]Decision, error
 	}
 	if !r.Allowed() {
 		return nil, invalid("core: a reservation that was denied cannot grow")
+	}
+	for i := 1; i < len(costs); i++ {
+		if r.checks[i].shares() && costs[i] != costs[i-1] {
+			return nil, invalid("core: costs %d and %d are %d and %d, want the same for %s as for its cap", i-1, i, costs[i-1], costs[i], r.checks[i].Limit)
+		}
 	}
 	var checks []Check
 	var of []int

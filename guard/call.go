@@ -36,6 +36,8 @@ type terms struct {
 	First bool
 	// TellBan says that a ban is told with 429 and Retry-After.
 	TellBan bool
+	// Share says that the check is about a tenant's share of the check before it.
+	Share bool
 }
 
 // add adds a check to a call. If the call has a check of the same state, the two are one, unless that has alternatives.

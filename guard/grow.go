@@ -20,7 +20,8 @@ var ErrNotReserved = errors.New("ratelimit: nothing is reserved for the request 
 // that is reserved already asks the store nothing.
 //
 // The missing units are charged now, under all of the limits or under none. Grow returns the Decision of the first limit
-// that denies it, with the time after which it may pass, or else of the one with the least left. If it is denied,
+// that denies it, with the time after which it may pass, or else of the one with the least left. The share of a tenant
+// ([Policy].Share) grows with its limit, and may deny, too. If the growth is denied,
 // the request keeps its reservation: the handler ends the stream at its budget, or waits. [SettlePolicy].Cost returns the
 // real cost at the end, and finds the total in [Served].Cost.
 //
@@ -61,14 +62,18 @@ func Grow(ctx context.Context, total int, limits ...core.Limit) (core.Decision, 
 	return slices.MinFunc(all, func(a, b core.Decision) int { return a.Remaining - b.Remaining }), nil
 }
 
-// growing returns the places of the checks that can grow under some limits.
+// growing returns the places of the checks that can grow under some limits. A tenant's share grows with its cap.
 func (v *reserved) growing(limits []core.Limit) (of []int) {
 	if v.Reservation == nil {
 		return nil
 	}
 	for i := range v.Checks {
-		c := &v.Checks[i]
-		if !c.Shadow && v.Terms[i].Settle != nil && slices.ContainsFunc(limits, func(l core.Limit) bool { return c.Limit.Identity() == l.Identity() }) {
+		c, t := &v.Checks[i], &v.Terms[i]
+		named := slices.ContainsFunc(limits, func(l core.Limit) bool { return c.Limit.Identity() == l.Identity() })
+		if t.Share {
+			named = slices.Contains(of, i-1)
+		}
+		if named && !c.Shadow && t.Settle != nil {
 			of = append(of, i)
 		}
 	}

@@ -28,7 +28,7 @@ func (c *call) share(shares []tenancy) {
 			continue
 		}
 		check, t := own.check(c.Checks[place]), c.Terms[place]
-		t.limitKind, t.Name = kindOf(check.Limit), check.Limit.Name()
+		t.limitKind, t.Name, t.Share = kindOf(check.Limit), check.Limit.Name(), true
 		c.Checks, c.Terms = slices.Insert(c.Checks, place+1, check), slices.Insert(c.Terms, place+1, t)
 	}
 }

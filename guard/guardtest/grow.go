@@ -17,6 +17,7 @@ var growCases = []testCase{
 	{"a stream reserves more as it goes, and is settled once", testGrow},
 	{"a growth that is denied says when, and changes nothing", testGrowDenied},
 	{"several limits grow together or not at all", testGrowTogether},
+	{"a tenant's share grows with its limit, and bounds the growth", testGrowShare},
 	{"a limiter in front grows from inside", testGrowNested},
 	{"what this process has decided by itself grows in its share", testGrowFallback},
 	{"growth without a reservation is an error", testGrowNothing},
@@ -118,6 +119,24 @@ func testGrowTogether(t *testing.T, s *suite) {
 	get(h)
 	f.expectUsed(hundred(), 45)
 	f.expectUsed(day, 45)
+}
+
+func testGrowShare(t *testing.T, s *suite) {
+	f := s.fixture(t)
+	policy := shared()
+	policy.Settle = guard.SettlePolicy{Cost: spent, First: true}
+	h := f.serve(site{around: []middleware{f.limited(policy)}, handler: func(_ http.ResponseWriter, r *http.Request) {
+		if d := f.grows(r.Context(), 6, policy.Limit); !d.Allowed || d.Limit == policy.Limit || d.Remaining != 0 {
+			t.Errorf("grown to the share: %+v", d)
+		}
+		if d := f.grows(r.Context(), 7, policy.Limit); d.Allowed || d.Limit == policy.Limit {
+			t.Errorf("grown beyond the share: %+v", d)
+		}
+		f.expectUsed(policy.Limit, 6)
+		guard.Spend(r.Context(), 2)
+	}})
+	askAs(h, "a")
+	f.expectUsed(policy.Limit, 2)
 }
 
 func testGrowNested(t *testing.T, s *suite) {
