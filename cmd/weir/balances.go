@@ -1,14 +1,18 @@
 package main
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/urfave/cli/v3"
 
@@ -36,12 +40,16 @@ reads the file, or standard input if that is "-".
 
 // Balance is the balance of a key.
 type Balance struct {
-	Key    string  `json:"key"`
-	Hashed bool    `json:"hashed,omitempty"` // the key is known by its hash alone
-	Left   int     `json:"left"`
-	Spent  int     `json:"spent"`
+	Key    string  `json:"key,omitempty"`
+	Bytes  []byte  `json:"key_base64,omitempty"` // a key that is no UTF-8, in place of Key
+	Hashed bool    `json:"hashed,omitempty"`     // the key is known by its hash alone
+	Left   *int    `json:"left"`
+	Spent  *int    `json:"spent"`
 	TopUps []TopUp `json:"topups"` // the latest 128, the oldest first
 }
+
+// key returns the key of a balance.
+func (b *Balance) key() string { return cmp.Or(string(b.Bytes), b.Key) }
 
 // TopUp is a top-up of a balance.
 type TopUp struct {
@@ -134,7 +142,10 @@ func allBalances(ctx context.Context, limiter *core.Limiter, balance core.Quota,
 				continue
 			}
 			seen[b.Key] = true
-			row := Balance{Key: b.Key, Hashed: b.Hashed, Left: b.Left, Spent: b.Spent, TopUps: []TopUp{}}
+			row := Balance{Key: b.Key, Hashed: b.Hashed, Left: &b.Left, Spent: &b.Spent, TopUps: []TopUp{}}
+			if !utf8.ValidString(b.Key) {
+				row.Key, row.Bytes = "", []byte(b.Key)
+			}
 			for _, one := range b.TopUps {
 				row.TopUps = append(row.TopUps, TopUp(one))
 			}
@@ -153,7 +164,7 @@ func writeBalances(w io.Writer, balances []Balance) error {
 	}
 	rows := make([][]string, len(balances))
 	for i, b := range balances {
-		rows[i] = []string{printable(b.Key), strconv.Itoa(b.Left), strconv.Itoa(b.Spent), "", ""}
+		rows[i] = []string{printable(b.key()), strconv.Itoa(*b.Left), strconv.Itoa(*b.Spent), "", ""}
 		if len(b.TopUps) > 0 {
 			last := b.TopUps[len(b.TopUps)-1]
 			rows[i][3], rows[i][4] = last.At.Format(time.DateTime), fmt.Sprintf("%d by %s", last.Units, last.ID)
@@ -181,7 +192,7 @@ func restoreCommand(stdin io.Reader, stdout io.Writer) *cli.Command {
 			return withStore(c, func(limiter *core.Limiter) error {
 				done := []Done{}
 				for _, b := range balances {
-					restored := admin.Balance{Key: b.Key, Hashed: b.Hashed, Left: b.Left, Spent: b.Spent}
+					restored := admin.Balance{Key: b.key(), Hashed: b.Hashed, Left: *b.Left, Spent: *b.Spent}
 					for _, one := range b.TopUps {
 						restored.TopUps = append(restored.TopUps, admin.TopUp(one))
 					}
@@ -191,11 +202,11 @@ func restoreCommand(stdin io.Reader, stdout io.Writer) *cli.Command {
 					}
 					what := "has a balance, which stays as it is"
 					if written {
-						what = fmt.Sprintf("has its balance again: %d left", b.Left)
+						what = fmt.Sprintf("has its balance again: %d left", *b.Left)
 					}
-					done = append(done, Done{Key: b.Key, Done: what})
+					done = append(done, Done{Key: b.key(), Done: what})
 					if !c.Bool("json") {
-						_, _ = fmt.Fprintf(stdout, "%s %s\n", printable(b.Key), what)
+						_, _ = fmt.Fprintf(stdout, "%s %s\n", printable(b.key()), what)
 					}
 				}
 				if c.Bool("json") {
@@ -218,8 +229,19 @@ func readBalances(name string, stdin io.Reader) (balances []Balance, err error) 
 	if err != nil {
 		return nil, err
 	}
-	if err := json.Unmarshal(text, &balances); err != nil {
-		return nil, fmt.Errorf("%s is not what weir balances -json writes: %w", name, err)
+	read := json.NewDecoder(bytes.NewReader(text))
+	read.DisallowUnknownFields() // another list would be read as balances of 0
+	err = read.Decode(&balances)
+	if _, more := read.Token(); err == nil && (balances == nil || !errors.Is(more, io.EOF)) {
+		err = errors.New("it is not one list")
+	}
+	for i := range balances {
+		if b := &balances[i]; err == nil && (b.key() == "" || b.Left == nil || b.Spent == nil || b.TopUps == nil) {
+			err = fmt.Errorf("balance %d lacks its key, left, spent or topups", i)
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s is no list of weir balances -json: %w", name, err)
 	}
 	return balances, nil
 }

@@ -427,5 +427,33 @@ func TestBalances(t *testing.T) {
 	says(t, 0, []string{"was topped up by that id before: 480 left"}, "topup", "-balance", "credits", "-units", "500", "-id", "payment-7", "user:1")
 	says(t, 0, []string{"user:1 is as good as new under credits"}, "reset", "-limit", "credits", "user:1")
 	says(t, 0, []string{"user:1 0 0"}, "balances", "-balance", "credits")
-	says(t, exitFailed, []string{"is not what weir balances -json writes"}, "restore", "/dev/null")
+	for _, text := range []string{"", "null", "{}", `[{"key": "user:1", "spent": 0, "topups": []}]`, `[{"key": "user:1", "remaining": 3}]`, "[] []"} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		says(t, exitFailed, []string{"is no list of weir balances -json"}, "restore", "-balance", "credits", file)
+	}
+}
+
+// Keys are any bytes, and JSON is not.
+func TestBalancesOfKeysThatAreNoText(t *testing.T) {
+	l := server(t)
+	credits := core.Balance()
+	keys := []string{"user:\xff", "user:\xfe", "user:\ufffd"}
+	for i, key := range keys {
+		if _, _, err := l.TopUp(t.Context(), key, credits, i+1, "payment"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	file := filepath.Join(t.TempDir(), "balances.json")
+	if err := os.WriteFile(file, []byte(says(t, 0, nil, "balances", "-json")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l = server(t) // another one
+	says(t, 0, []string{"has its balance again: 1 left", "has its balance again: 2 left", "has its balance again: 3 left"}, "restore", file)
+	for i, key := range keys {
+		if d, err := l.Peek(t.Context(), key, credits); err != nil || d.Remaining != i+1 {
+			t.Errorf("%q has %d, want %d: %v", key, d.Remaining, i+1, err)
+		}
+	}
 }
