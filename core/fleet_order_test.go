@@ -356,3 +356,35 @@ func TestTurnOfADeadWaiterForARateIsLost(t *testing.T) {
 		})
 	}
 }
+
+// A waiter that is alone listens, too: processes that come later call it when it is its turn, and take it for dead if it does not ask.
+func TestWaiterThatIsAloneListens(t *testing.T) {
+	client := redistest.Shared(t).Client(t)
+	for name, wait := range map[string]func(context.Context, *core.Limiter, core.Quota) error{
+		"Wait": func(ctx context.Context, l *core.Limiter, limit core.Quota) error { return l.Wait(ctx, "key", limit) },
+		"WaitAll": func(ctx context.Context, l *core.Limiter, limit core.Quota) error {
+			_, err := l.WaitAll(ctx, []core.Check{{Key: "key", Limit: limit}})
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			all, prefix := fleet(t, client, 1)
+			limit := core.TokenBucket(1, core.PerHour(1))
+			if d, err := all[0].Allow(t.Context(), "key", limit); err != nil || !d.Allowed {
+				t.Fatal(d, err)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan error, 1)
+			go func() { ended <- wait(ctx, all[0], limit) }()
+			for deadline := time.Now().Add(10 * time.Second); len(client.PubSubChannels(t.Context(), prefix+":waiting:*").Val()) == 0; time.Sleep(2 * time.Millisecond) {
+				if time.Now().After(deadline) {
+					t.Fatal("nobody listens")
+				}
+			}
+			cancel()
+			if err := <-ended; err == nil {
+				t.Error("it was served")
+			}
+		})
+	}
+}

@@ -57,7 +57,7 @@ func New(store Store, options ...Option) *Limiter {
 	}
 	l.lines = wait.NewLines(l.poll)
 	if r := redisOf(store); r != nil {
-		l.wakes = r.NewWakes(l.wakeLine)
+		l.wakes = r.NewWakes(l.wakeLine, l.ranks.stand)
 	}
 	l.open, l.close = context.WithCancelCause(context.Background())
 	l.waiters = waitersOf(l)

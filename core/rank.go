@@ -30,6 +30,17 @@ type ranks struct {
 	lines  sync.Map      // the lineRanks of lines
 }
 
+// stand reports whether a queue or a line stands in an order over processes, so that others may call it.
+func (r *ranks) stand() (stands bool) {
+	for _, all := range [...]*sync.Map{&r.queues, &r.lines} {
+		all.Range(func(_, _ any) bool {
+			stands = true
+			return false
+		})
+	}
+	return stands
+}
+
 // queueBit is set in the number of a queue, and not in that of a line. Redis wakes both by their numbers, over one channel.
 const queueBit = 1 << 63
 
@@ -49,12 +60,11 @@ func (l *Limiter) rankOf() func(wait.QueueKey) wait.Rank {
 	}
 	return func(key wait.QueueKey) wait.Rank {
 		line := l.ranks.opened.Add(1) | queueBit
-		l.ranks.queues.Store(line, key)
 		class := strconv.Itoa(key.Limit.Capacity)
 		if key.Heeds {
 			class += "-heeding"
 		}
-		return &rank{limiter: l, line: line, inStore: l.wakes.Rank(line, key.Key, key.Limit, class)}
+		return &rank{limiter: l, line: line, queue: &key, inStore: l.wakes.Rank(line, key.Key, key.Limit, class)}
 	}
 }
 
@@ -62,16 +72,20 @@ func (l *Limiter) rankOf() func(wait.QueueKey) wait.Rank {
 type rank struct {
 	limiter *Limiter
 	line    uint64
+	queue   *wait.QueueKey // nil: it is the rank of a line
 	inStore *redisstore.Rank
 }
 
 // Stand implements [wait.Rank].
 func (r *rank) Stand(first wait.Request, came, next time.Time, calls bool) []wait.Other {
+	if r.queue != nil { // it may have left before, and stand again
+		r.limiter.ranks.queues.Store(r.line, *r.queue)
+	}
+	r.limiter.wakes.Use() // others may call, also those that come later
 	list, err := r.inStore.Stand(first.Cost, came, next, calls)
-	if err != nil || len(list) == 0 {
+	if err != nil {
 		return nil
 	}
-	r.limiter.wakes.Use() // one of them may call
 	others := make([]wait.Other, len(list))
 	for i, other := range list {
 		others[i] = wait.Other{Came: other.Came, Units: other.Cost}

@@ -28,6 +28,7 @@ var settling = []law{
 	{"a charge that finds a key recovered leaves nothing of those before it", []string{"gcra"}, foundRecovered},
 	{"reservations that overlap lose nothing", meters, overlappingLoseNothing},
 	{"reservations that overlap leave nothing when they are cancelled at once", nil, cancelledAtOnce},
+	{"calls that were decided in order are given back one by one", nil, givenBackOneByOne},
 	{"nothing is given back to a key that was reset", nil, nothingBackAfterReset},
 	{"a log gives back what was charged, whatever its clock has done", []string{"sliding-log"}, logKnowsItsCharges},
 	{"an uncharged check is a condition and costs nothing", nil, unchargedIsACondition},
@@ -431,6 +432,49 @@ func cancelledAtOnce(t *testing.T, s *stand) {
 		}
 		if d := s.allow(t, key, l, 0); d.Remaining != l.Capacity() {
 			t.Fatalf("%d reservations under %s were cancelled at once: %d remain", len(all), l, d.Remaining)
+		}
+	})
+}
+
+// givenBackOneByOne decides several calls in order, several times, and cancels some of them.
+func givenBackOneByOne(t *testing.T, s *stand) {
+	rapid.Check(t, func(t *rapid.T) {
+		l, key := drawLimit(t, s.algorithm), s.key()
+		kept := 0
+		var cancelled []core.Settlement
+		for range rapid.IntRange(1, 4).Draw(t, "batches") {
+			calls := make([]core.Call, rapid.IntRange(1, 5).Draw(t, "calls"))
+			for i := range calls {
+				check := core.Check{Key: key, Limit: l, Cost: rapid.IntRange(1, 3).Draw(t, "cost")}
+				calls[i] = core.Call{Checks: []core.Check{check}, Decisions: make([]core.Decision, 1), Receipts: make([]core.Receipt, 1)}
+			}
+			for len(calls) > 0 {
+				answered, err := s.store.Decide(tContext(t), calls)
+				if err != nil {
+					t.Fatalf("Decide: %v", err)
+				}
+				for _, c := range calls[:answered] {
+					switch {
+					case !c.Passed():
+					case s.algorithm != "shaping" && rapid.Bool().Draw(t, "kept"): // only the last turn can be given back
+						kept += c.Checks[0].Cost
+					default:
+						cancelled = append(cancelled, core.Settlement{Check: c.Checks[0], Receipt: c.Receipts[0]})
+					}
+				}
+				calls = calls[answered:]
+			}
+		}
+		if s.algorithm == "shaping" {
+			slices.Reverse(cancelled)
+		}
+		for _, c := range cancelled {
+			if err := s.store.Settle(tContext(t), []core.Settlement{c}); err != nil {
+				t.Fatalf("Settle: %v", err)
+			}
+		}
+		if d := s.allow(t, key, l, 0); d.Remaining != l.Capacity()-kept {
+			t.Fatalf("%d calls under %s were cancelled, and %d units kept: %d remain", len(cancelled), l, kept, d.Remaining)
 		}
 	})
 }

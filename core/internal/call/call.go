@@ -51,6 +51,8 @@ type Check struct {
 	// Costs are the costs of a call that is made several times, each time with another cost: Cost
 	// is the first of them. It is nil if the cost is the same each time.
 	Costs []int
+	// InOrder says that each time is a call of its own, which is settled by itself, and not all of them together.
+	InOrder bool
 
 	// Usage is the store's observation.
 	Usage exact.Usage

@@ -63,3 +63,12 @@ func Multiply(group []Check, times int) {
 		}
 	}
 }
+
+// Single turns the checks of one of several calls, which differ in their costs, into those of a call by itself.
+func Single(group []Check) {
+	for i := range group {
+		if c := &group[i]; c.Costs != nil {
+			c.Units, c.Costs = c.Cost, nil
+		}
+	}
+}

@@ -30,11 +30,19 @@ func (r *Store) Decide(ctx context.Context, calls []*call.Call) (answered int, e
 	default:
 		answered, err = r.decideInOrder(ctx, calls)
 	}
+	setInOrder(first.Groups[0], false)
 	if errors.Is(err, errApart) { // one after the other
 		first.Times, first.Groups[0][0].Costs = min(first.Times, 1), nil
 		return 1, r.decideOne(ctx, first)
 	}
 	return answered, err
+}
+
+// setInOrder sets whether the checks of a group are asked for several calls in order.
+func setInOrder(group []call.Check, inOrder bool) {
+	for i := range group {
+		group[i].InOrder = inOrder
+	}
 }
 
 // asksTogether reports whether a call can be made several times in one script run. See
@@ -113,6 +121,7 @@ func (r *Store) decideInOrder(ctx context.Context, calls []*call.Call) (answered
 	if slices.Min(costs) != slices.Max(costs) {
 		groups[0][0].Costs = costs
 	}
+	setInOrder(groups[0], true)
 	told, err := r.ask(ctx, groups, true, len(calls))
 	if err != nil {
 		return 0, err
@@ -217,7 +226,14 @@ func (r *Store) askBeside(ctx context.Context, s *server, refused error, groups 
 // copies the checks, since the caller may use them again.
 func (r *Store) giveBackLater(s *server, c *requestCall, groups [][]call.Check, times int) {
 	r.calls.follow()
-	own := call.Copy(groups)
+	calls, inOrder := 1, times > 1 && groups[0][0].InOrder && groups[0][0].Settled
+	if inOrder { // each has a note of its own
+		calls = times
+	}
+	all := make([][][]call.Check, calls)
+	for i := range all {
+		all[i] = call.Copy(groups)
+	}
 	go func() { // ends within the patience and the budget
 		defer r.calls.end()
 		s.checks.Wait(c)
@@ -225,18 +241,25 @@ func (r *Store) giveBackLater(s *server, c *requestCall, groups [][]call.Check, 
 		if c.Err != nil {
 			return
 		}
-		if err := script.Observe(own, c.Answer.Text, c.Place, r.marked); err != nil && !errors.Is(err, script.ErrFurther) { // that has charged nothing
-			return
-		}
-		for _, group := range own {
-			if times > 1 { // the sum of the charges is given back as one
-				call.Multiply(group, max(1, call.Granted(group, times)))
+		for place, own := range all {
+			err := script.Observe(own, c.Answer.Text, c.Place+place, r.marked)
+			if err != nil && !errors.Is(err, script.ErrFurther) { // which has charged nothing
+				return
 			}
-			setInstant(group, c.Answer.At)
-			if call.Decide(group) {
-				r.giveBack(context.Background(), group)
-			} else {
-				r.leave(context.Background(), call.Leaving(group))
+			for _, group := range own {
+				if inOrder {
+					call.Single(group)
+				} else if times > 1 { // the sum of the charges is given back as one
+					call.Multiply(group, max(1, call.Granted(group, times)))
+				}
+				setInstant(group, c.Answer.At)
+				if call.Decide(group) {
+					r.giveBack(context.Background(), group)
+					continue
+				}
+				if r.leave(context.Background(), call.Leaving(group)); inOrder {
+					return // no call behind it has passed
+				}
 			}
 		}
 	}()

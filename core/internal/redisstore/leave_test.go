@@ -70,6 +70,43 @@ func TestWhatWasGrantedInAllIsGivenBackAtOnce(t *testing.T) {
 	}
 }
 
+// Calls that are settled by themselves have notes of their own, and are given back one by one.
+func TestNotedCallsAreGivenBackOneByOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hold := make(chan struct{})
+		var settled [][2]any
+		asked := false
+		r := wired(t, func(command redis.Cmder) (string, error) {
+			if asked {
+				settled = append(settled, [2]any{command.Args()[11], command.Args()[12]})
+				return "0", nil
+			}
+			asked = true
+			<-hold
+			return "0 7", nil // before the first one, which has this number
+		}, func(c *Config) { c.InFlight = 1 })
+		var calls []*call.Call
+		for _, units := range []int{1, 5, 3, 2} { // the last one does not fit
+			calls = append(calls, callOf(call.Check{Key: "key", Spec: hourly, Units: units, Settled: true}))
+		}
+		ctx, leave := context.WithCancel(t.Context())
+		left := make(chan error, 1)
+		go func() { _, err := r.Decide(ctx, calls); left <- err }()
+		synctest.Wait()
+		leave()
+		if err := <-left; call.FailureOf(err) != call.GivenUp {
+			t.Errorf("the caller who leaves: %v", err)
+		}
+		close(hold)
+		time.Sleep(time.Second)
+		_ = r.Close()
+		hour := time.Hour.Microseconds()
+		if got, want := fmt.Sprint(settled), fmt.Sprint([][2]int64{{-hour, 7}, {-5 * hour, 8}, {-3 * hour, 9}}); got != want {
+			t.Errorf("settled %s, want the units and the numbers %s", got, want)
+		}
+	})
+}
+
 // callFor returns a call that asks for some units.
 func callFor(units int) *call.Call { return callOf(call.Check{Key: "key", Spec: hourly, Units: units}) }
 

@@ -32,6 +32,7 @@ type Wakes struct {
 	store   *Store
 	process string
 	wake    func(line uint64)
+	waits   func() bool
 
 	listening atomic.Bool
 	heard     atomic.Bool // and something has come
@@ -44,9 +45,10 @@ type Wakes struct {
 	ended   chan struct{}
 }
 
-// NewWakes returns Wakes that call a function with the number of the line that is to ask. It must not block.
-func (r *Store) NewWakes(wake func(line uint64)) *Wakes {
-	return &Wakes{store: r, process: strings.ToLower(rand.Text()[:12]), wake: wake}
+// NewWakes returns Wakes that call a function with the number of the line that is to ask. It must not block. waits reports whether
+// there are waiters that do not ask for long: the subscription is kept for them.
+func (r *Store) NewWakes(wake func(line uint64), waits func() bool) *Wakes {
+	return &Wakes{store: r, process: strings.ToLower(rand.Text()[:12]), wake: wake, waits: waits}
 }
 
 // ID returns the id of a line of this process, as a script knows it. A waiter that is toldOnly gets no place kept for it,
@@ -143,7 +145,9 @@ func (w *Wakes) end(ctx context.Context, closed bool) bool {
 	return true
 }
 
-func (w *Wakes) idle() bool { return time.Now().UnixNano()-w.used.Load() > int64(idleWakes) }
+func (w *Wakes) idle() bool {
+	return time.Now().UnixNano()-w.used.Load() > int64(idleWakes) && !w.waits()
+}
 
 // listenToAll is listen on all servers of a ring. When it ends on one it ends on all. The caller begins anew with the
 // servers that there are then.

@@ -259,7 +259,7 @@ func (r *Request) appendCheck(c *call.Check, more bool, among exact.Among, clock
 		}
 	case exact.Quota:
 		if c.Noted() {
-			limit = c.Spec.NoteArgument(r.Times > 1, more, among, c.Headroom)
+			limit = c.Spec.NoteArgument(r.Times > 1 && !c.InOrder, more, among, c.Headroom)
 		}
 	}
 	if limit == nil {
