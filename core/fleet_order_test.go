@@ -388,3 +388,48 @@ func TestWaiterThatIsAloneListens(t *testing.T) {
 		})
 	}
 }
+
+// Wait, WaitAll and plans of one name with the same ceiling stand in one order, also within a process: none takes all units from the others.
+func TestAllWaitersOfAProcessStandInOneOrder(t *testing.T) {
+	client := redistest.Shared(t).Client(t)
+	limit := core.TokenBucket(10, core.PerSecond(20)).Named("partner")
+	alone := func(ctx context.Context, l *core.Limiter, units int) error { return l.WaitN(ctx, "key", limit, units) }
+	inAll := func(ctx context.Context, l *core.Limiter, units int) error {
+		_, err := l.WaitAll(ctx, []core.Check{{Key: "key", Limit: limit, Cost: units}})
+		return err
+	}
+	plan := func(ctx context.Context, l *core.Limiter, units int) error {
+		return l.WaitN(ctx, "key", core.TokenBucket(10, core.PerSecond(19)).Named("partner"), units)
+	}
+	type wait func(ctx context.Context, l *core.Limiter, units int) error
+	for name, c := range map[string]struct{ crowd, large wait }{
+		"WaitAll among Waits": {alone, inAll}, "Wait among WaitAlls": {inAll, alone}, "another plan": {alone, plan},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			all, _ := fleet(t, client, 1)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			var crowd sync.WaitGroup
+			for range 8 {
+				crowd.Go(func() {
+					for ctx.Err() == nil {
+						_ = c.crowd(ctx, all[0], 1)
+					}
+				})
+			}
+			for d, err := all[0].Peek(ctx, "key", limit); d.Remaining > 0; d, err = all[0].Peek(ctx, "key", limit) {
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			within, giveUp := context.WithTimeout(ctx, 20*time.Second) // it takes half a second
+			defer giveUp()
+			if err := c.large(within, all[0], 5); err != nil {
+				t.Errorf("a waiter for 5 units is overtaken all the time: %v", err)
+			}
+			cancel()
+			crowd.Wait()
+		})
+	}
+}

@@ -7,8 +7,8 @@
 --       how many microseconds it asks again; "call" if the older waiters are to ask at once, since there is room for them;
 --       the channel of processes, without the name of one.
 --
--- Returns since when it has waited, and for each waiter of another process by how much longer that one has waited, and its
--- cost. It looks at the 64 waiters that have waited longest.
+-- Returns since when it has waited, and for each other waiter by how much longer that one has waited, and its cost. A process may
+-- have several lines. It looks at the 64 waiters that have waited longest.
 
 local call, try, format, tonumber = redis.call, redis.pcall, string.format, tonumber
 local clock = call('TIME')
@@ -26,7 +26,7 @@ end
 if since == 0 then
   since = now - tonumber(ARGV[3])
 end
-local own, told = string.match(name, '^[^-]+'), { format('%d', since) }
+local own, told = string.match(name, '^%S+'), { format('%d', since) }
 local list = call('ZRANGE', key, '0', '+inf', 'BYSCORE', 'LIMIT', '0', most, 'WITHSCORES')
 for i = 1, #list, 2 do
   local other = list[i]
@@ -35,12 +35,13 @@ for i = 1, #list, 2 do
     if lives <= now then
       call('ZREM', key, other, '@' .. other)
     else
-      local process, line, cost = string.match(other, '^([^-]+)%-(%d+) (%d+)$')
-      if process ~= own then -- else it is about to leave
+      local line, cost = string.match(other, '^(%S+) (%d+)$')
+      local process, number = string.match(line, '^(.*)%-(%d+)$')
+      if line ~= own then -- else it is about to leave
         told[#told + 1] = format('%d %s', longer, cost)
       end
-      if process ~= own and longer > 0 and ARGV[6] == 'call' then
-        try('PUBLISH', ARGV[7] .. process, line)
+      if line ~= own and longer > 0 and ARGV[6] == 'call' then
+        try('PUBLISH', ARGV[7] .. process, number)
         if lives > now + pause then -- it says more by then, or is gone
           call('ZADD', key, format('%d', living + now + pause), '@' .. other)
         end
