@@ -23,8 +23,9 @@ end
 if name == '' then
   return ''
 end
-if since == 0 then
-  since = now - tonumber(ARGV[3])
+local latest = now - tonumber(ARGV[3]) -- less than since where the clock has stepped back
+if since == 0 or since > latest then
+  since = latest
 end
 local own, told = string.match(name, '^%S+'), { format('%d', since) }
 local list = call('ZRANGE', key, '0', '+inf', 'BYSCORE', 'LIMIT', '0', most, 'WITHSCORES')
