@@ -70,7 +70,9 @@ func WithHoldBack() WaitOption {
 // Under [Unlimited], Wait returns at once. Otherwise it checks, sleeps until RetryAfter and checks again, never sooner.
 //
 // The waiters of one key and limit in this process are served in the order in which they came, and share calls, as many
-// as fit. Waiters [WithHoldBack] have a queue of their own, and so have those under each of several plans of one name.
+// as fit. Waiters [WithHoldBack] have a queue of their own. It is in no order with that of the others, and a waiter for less may
+// overtake them for ever: let all callers of a key wait in one of the two ways. Those under each of several plans of one name have a
+// queue of their own, too.
 //
 // Processes that share a Redis serve their waiters in that order to within 100 milliseconds: the first waiter of a
 // process, once it has been denied, leaves room for the waiters of other processes that came before it. Calls that do not
