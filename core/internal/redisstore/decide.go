@@ -30,19 +30,11 @@ func (r *Store) Decide(ctx context.Context, calls []*call.Call) (answered int, e
 	default:
 		answered, err = r.decideInOrder(ctx, calls)
 	}
-	setInOrder(first.Groups[0], false)
 	if errors.Is(err, errApart) { // one after the other
 		first.Times, first.Groups[0][0].Costs = min(first.Times, 1), nil
 		return 1, r.decideOne(ctx, first)
 	}
 	return answered, err
-}
-
-// setInOrder sets whether the checks of a group are asked for several calls in order.
-func setInOrder(group []call.Check, inOrder bool) {
-	for i := range group {
-		group[i].InOrder = inOrder
-	}
 }
 
 // asksTogether reports whether a call can be made several times in one script run. See
@@ -122,6 +114,7 @@ func (r *Store) decideInOrder(ctx context.Context, calls []*call.Call) (answered
 		groups[0][0].Costs = costs
 	}
 	setInOrder(groups[0], true)
+	defer setInOrder(groups[0], false) // the checks may be asked again
 	told, err := r.ask(ctx, groups, true, len(calls))
 	if err != nil {
 		return 0, err
@@ -138,6 +131,13 @@ func (r *Store) decideInOrder(ctx context.Context, calls []*call.Call) (answered
 		}
 	}
 	return len(calls), nil
+}
+
+// setInOrder sets whether the checks of a group are asked for several calls in order.
+func setInOrder(group []call.Check, inOrder bool) {
+	for i := range group {
+		group[i].InOrder = inOrder
+	}
 }
 
 // setInstant notes when a group was decided.

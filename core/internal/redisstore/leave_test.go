@@ -46,16 +46,7 @@ func TestWhatWasGrantedInAllIsGivenBackAtOnce(t *testing.T) {
 					first <- err
 				}()
 				synctest.Wait()
-				ctx, leave := context.WithCancel(t.Context())
-				left := make(chan error, 1)
-				go func() { _, err := r.Decide(ctx, c.calls); left <- err }() // which waits for a worker to send it
-				synctest.Wait()
-				hold <- struct{}{}
-				synctest.Wait()
-				leave()
-				if err := <-left; call.FailureOf(err) != call.GivenUp {
-					t.Errorf("the caller who leaves: %v", err)
-				}
+				leaveInFlight(t, r, c.calls, func() { hold <- struct{}{} }) // they have waited for a worker to send them
 				close(hold)
 				time.Sleep(time.Second)
 				_ = r.Close()
@@ -89,14 +80,7 @@ func TestNotedCallsAreGivenBackOneByOne(t *testing.T) {
 		for _, units := range []int{1, 5, 3, 2} { // the last one does not fit
 			calls = append(calls, callOf(call.Check{Key: "key", Spec: hourly, Units: units, Settled: true}))
 		}
-		ctx, leave := context.WithCancel(t.Context())
-		left := make(chan error, 1)
-		go func() { _, err := r.Decide(ctx, calls); left <- err }()
-		synctest.Wait()
-		leave()
-		if err := <-left; call.FailureOf(err) != call.GivenUp {
-			t.Errorf("the caller who leaves: %v", err)
-		}
+		leaveInFlight(t, r, calls, func() {})
 		close(hold)
 		time.Sleep(time.Second)
 		_ = r.Close()
@@ -105,6 +89,21 @@ func TestNotedCallsAreGivenBackOneByOne(t *testing.T) {
 			t.Errorf("settled %s, want the units and the numbers %s", got, want)
 		}
 	})
+}
+
+// leaveInFlight makes calls, and has their caller leave when they are in flight: send has them sent.
+func leaveInFlight(t *testing.T, r *Store, calls []*call.Call, send func()) {
+	t.Helper()
+	ctx, leave := context.WithCancel(t.Context())
+	left := make(chan error, 1)
+	go func() { _, err := r.Decide(ctx, calls); left <- err }()
+	synctest.Wait()
+	send()
+	synctest.Wait()
+	leave()
+	if err := <-left; call.FailureOf(err) != call.GivenUp {
+		t.Errorf("the caller who leaves: %v", err)
+	}
 }
 
 // callFor returns a call that asks for some units.

@@ -19,7 +19,7 @@ import (
 // farthest bounds how far ahead the next try of a waiter may be that Redis knows.
 const farthest = 10 * time.Minute
 
-// Rank is the place of a queue's first waiter among the first waiters of other processes for the same key and class. See
+// Rank is the place of a queue's or line's first waiter among those of all processes for the same key and class. See
 // order.lua. It belongs to one goroutine at a time.
 type Rank struct {
 	store   *Store
@@ -32,7 +32,7 @@ type Rank struct {
 	since int64
 }
 
-// Other is the first waiter of another process.
+// Other is the first waiter of another queue or line, mostly of another process.
 type Other struct {
 	// Came is when it came, by the clock of this process.
 	Came time.Time
@@ -49,7 +49,7 @@ func (w *Wakes) Rank(line uint64, key string, spec *exact.Spec, class string) *R
 }
 
 // Stand publishes the first waiter of its queue: its cost, when it came and when it asks next. It returns the first
-// waiters of other processes. With calls set, the older ones ask at once.
+// waiters of the others. With calls set, the older ones ask at once.
 func (r *Rank) Stand(cost int, came, next time.Time, calls bool) ([]Other, error) {
 	name := r.id + " " + strconv.Itoa(cost)
 	if !came.Equal(r.came) {

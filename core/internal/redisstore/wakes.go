@@ -45,8 +45,8 @@ type Wakes struct {
 	ended   chan struct{}
 }
 
-// NewWakes returns Wakes that call a function with the number of the line that is to ask. It must not block. waits reports whether
-// there are waiters that do not ask for long: the subscription is kept for them.
+// NewWakes returns Wakes that call wake with the number of the line that is to ask. wake must not block. waits reports whether waiters
+// stand in an order over processes: the subscription lasts as long as they do, however long they sleep between two tries.
 func (r *Store) NewWakes(wake func(line uint64), waits func() bool) *Wakes {
 	return &Wakes{store: r, process: strings.ToLower(rand.Text()[:12]), wake: wake, waits: waits}
 }

@@ -2,11 +2,11 @@ package wait
 
 import "time"
 
-// Rank is the place of a queue's first waiter among the first waiters of other processes for the same key. One goroutine
-// uses it at a time.
+// Rank is the place of a queue's first waiter among the first waiters of other queues and lines for the same key, in all processes.
+// One goroutine uses it at a time.
 type Rank interface {
 	// Stand publishes the first waiter of the queue: its request, when it came, and when it asks next. It returns the
-	// first waiters of other processes. With calls set, the earlier ones ask at once.
+	// first waiters of the others. With calls set, the earlier ones ask at once.
 	Stand(first Request, came, next time.Time, calls bool) []Other
 	// Behind returns the request with room left for some units of others. far says that one of them came so long before
 	// that more of its process have, too: then the request is not granted at all, and only finds out when there is room.
@@ -15,7 +15,7 @@ type Rank interface {
 	Leave()
 }
 
-// Other is the first waiter of another process.
+// Other is the first waiter of another queue or line, mostly of another process.
 type Other struct {
 	Came  time.Time
 	Units int

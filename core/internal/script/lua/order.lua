@@ -1,14 +1,14 @@
--- Keeps the order in which processes wait for units of a limit: one waiter of each, the first of its queue.
+-- Keeps the order in which the lines of all processes wait for units of a limit: one waiter of each line, the first.
 --
 -- KEYS  a sorted set of waiters. The score of a waiter is the instant since when it has waited. The member "@" and the waiter
 --       has the instant at which the waiter counts as gone unless it asks again, added to living.
--- ARGV  the waiter, or nothing if none is left: its id, a space and its cost; the former waiter of this process, or nothing;
+-- ARGV  the waiter, or nothing if none is left: its id, a space and its cost; the former waiter of this line, or nothing;
 --       for how many microseconds it has waited; the instant since when, if this script has returned it before, or else 0; in
 --       how many microseconds it asks again; "call" if the older waiters are to ask at once, since there is room for them;
 --       the channel of processes, without the name of one.
 --
--- Returns since when it has waited, and for each other waiter by how much longer that one has waited, and its cost. A process may
--- have several lines. It looks at the 64 waiters that have waited longest.
+-- Returns since when it has waited, and for each other waiter by how much longer that one has waited, and its cost.
+-- A process may have several lines. It looks at the 64 waiters that have waited longest.
 
 local call, try, format, tonumber = redis.call, redis.pcall, string.format, tonumber
 local clock = call('TIME')
