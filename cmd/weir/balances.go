@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -229,13 +228,11 @@ func readBalances(name string, stdin io.Reader) (balances []Balance, err error) 
 	if err != nil {
 		return nil, err
 	}
-	read := json.NewDecoder(bytes.NewReader(text))
-	read.DisallowUnknownFields() // another list would be read as balances of 0
-	err = read.Decode(&balances)
-	if _, more := read.Token(); err == nil && (balances == nil || !errors.Is(more, io.EOF)) {
-		err = errors.New("it is not one list")
+	err = json.Unmarshal(text, &balances)
+	if err == nil && balances == nil {
+		err = errors.New("it is null")
 	}
-	for i := range balances {
+	for i := range balances { // the list of another command would be read as balances of 0
 		if b := &balances[i]; err == nil && (b.key() == "" || b.Left == nil || b.Spent == nil || b.TopUps == nil) {
 			err = fmt.Errorf("balance %d lacks its key, left, spent or topups", i)
 		}
