@@ -121,8 +121,10 @@ type seat struct {
 	ceiling, cost int
 }
 
-// toldOnly reports whether nothing is kept for a waiter.
-func (s *seat) toldOnly() bool { return strings.Contains(s.name, "~") }
+// toldOnly reports whether nothing is kept for a waiter that has its turn at an instant.
+func (s *seat) toldOnly(now int64) bool {
+	return strings.Contains(s.name, "~") && now-s.since < patience.Microseconds()
+}
 
 // seen is what Redis knows of a key.
 type seen struct {
@@ -166,6 +168,7 @@ func (o *order) look() *seen {
 		o.Fatal(err)
 	}
 	s, lives, further, beyond := &seen{now: o.now, holders: map[string]int64{}}, map[string]int64{}, 0, 0
+	overdue := map[string]int64{}
 	for _, z := range list {
 		name, score := z.Member.(string), int64(z.Score)
 		switch {
@@ -174,6 +177,8 @@ func (o *order) look() *seen {
 			further = int(score + 8200000000000000)
 		case name[0] == '@':
 			lives[name[1:]] = score + 8000000000000000
+		case name[0] == '!':
+			overdue[name[1:]] = score + 5000000000000000
 		case score < 0:
 			class := int(score + 9000000000000000)
 			since, _ := strconv.ParseInt(name[:16], 10, 64)
@@ -187,11 +192,16 @@ func (o *order) look() *seen {
 		}
 	}
 	for i := range s.waiters {
-		s.waiters[i].lives = lives[s.waiters[i].name]
-		delete(lives, s.waiters[i].name)
+		w := &s.waiters[i]
+		w.lives = lives[w.name]
+		if since, ok := overdue[w.name]; ok && (since != w.since/1000 || w.lives-life.Microseconds()-w.since < patience.Microseconds()) {
+			o.Errorf("%q is said to be overdue since %d", w.name, since)
+		}
+		delete(lives, w.name)
+		delete(overdue, w.name)
 	}
-	if further != beyond || len(lives) > 0 {
-		o.Errorf("%d further places are counted, want %d; %v are said to live and do not wait", further, beyond, lives)
+	if further != beyond || len(lives) > 0 || len(overdue) > 0 {
+		o.Errorf("%d further places are counted, want %d; %v are said to live, %v to be overdue, and do not wait", further, beyond, lives, overdue)
 	}
 	return s
 }
@@ -320,7 +330,7 @@ func (o *order) handed(before, after *seen, by *asker) {
 		if after.knows(w.name) || by != nil && by.waiter != nil && w.name == by.name() {
 			continue
 		}
-		if served = append(served, w); w.toldOnly() {
+		if served = append(served, w); w.toldOnly(after.now) {
 			after.called += w.cost
 		}
 	}
@@ -328,7 +338,7 @@ func (o *order) handed(before, after *seen, by *asker) {
 		id := w.name[17:]
 		process, line, _ := strings.Cut(strings.TrimPrefix(id, "~"), "-")
 		want = append(want, process+" "+line)
-		if !w.toldOnly() && !after.keeps(w.name, w.cost) {
+		if !w.toldOnly(after.now) && !after.keeps(w.name, w.cost) {
 			o.Errorf("%q is not known any more, and nothing is kept for it", w.name)
 		}
 		o.passes(after, w.since, w.ceiling, w.cost)
@@ -468,4 +478,141 @@ func (o *order) serveAll() {
 		}
 	}
 	o.Errorf("%d are not served: %+v", len(o.askers), o.look())
+}
+
+// hundred is a limit of 100 places.
+var hundred = exact.NewSpec(exact.Params{Algorithm: exact.Concurrent, Capacity: 100, Events: 100, Period: time.Minute, Name: "hundred"}, nil)
+
+// hall is the places of one key, with a clock that a test sets.
+type hall struct {
+	*testing.T
+
+	store *Store
+	now   int64
+}
+
+func newHall(t *testing.T) *hall {
+	h := &hall{T: t, now: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC).UnixMicro()}
+	h.store = newStore(redistest.Shared(t).Client(t), func(c *Config) {
+		c.Prefix, c.Clock = redistest.Prefix(t), func() int64 { return h.now }
+	})
+	t.Cleanup(func() { _ = h.store.Close() })
+	return h
+}
+
+// ask asks for places, and reports whether they are granted. waiter is nil for a call that does not wait.
+func (h *hall) ask(holder exact.Holder, places int, waiter *call.Waiter) bool {
+	h.Helper()
+	c := callOf(call.Check{Key: "key", Spec: hundred, Units: places, Holder: holder, Waiter: waiter})
+	if _, err := h.store.Decide(context.Background(), []*call.Call{c}); err != nil {
+		h.Fatal(err)
+	}
+	if waiter != nil && !c.Passed() {
+		waiter.Since = c.Checks[0].Usage.Fourth
+	}
+	return c.Passed()
+}
+
+func (h *hall) release(holder exact.Holder, places int) {
+	h.Helper()
+	list := []call.Correction{{Correction: exact.Correction{Events: -places, Holder: holder}, Key: "key", Spec: hundred}}
+	if err := h.store.Settle(context.Background(), list); err != nil {
+		h.Fatal(err)
+	}
+}
+
+// waiters returns the waiters of as many processes.
+func waiters(n int) []*call.Waiter {
+	list := make([]*call.Waiter, n)
+	for i := range list {
+		list[i] = &call.Waiter{ID: fmt.Sprintf("process%d-1", i)}
+	}
+	return list
+}
+
+// The waiter that came first is served, however many others want other numbers of places, also where these are more than a script
+// looks at.
+func TestOldestWaiterAmongManyWants(t *testing.T) {
+	h := newHall(t)
+	var holders []exact.Holder
+	for range 100 {
+		holder := call.NewHolder()
+		if !h.ask(holder, 1, nil) {
+			t.Fatal("denied")
+		}
+		holders = append(holders, holder)
+	}
+	all := waiters(50)
+	costs := func(i int) int { return 60 - i }
+	for range 4 {
+		for i, w := range all {
+			if h.ask(call.NewHolder(), costs(i), w) {
+				t.Fatal("granted")
+			}
+			h.now += 1000
+			w.Age += 200_000
+		}
+		h.now += 150_000
+	}
+	for _, holder := range holders[:59] {
+		h.release(holder, 1)
+		if h.ask(call.NewHolder(), 1, nil) {
+			t.Fatal("a call that does not wait is granted")
+		}
+	}
+	h.release(holders[59], 1)
+	if !h.ask(call.NewHolder(), costs(0), all[0]) {
+		t.Error("the oldest waiter is denied")
+	}
+}
+
+// A waiter of a call that needs more than its places is only told at first, and has them kept once its patience is over, so that calls
+// that do not wait cannot take them all the time.
+func TestPlacesAreKeptForACallThatNeedsMore(t *testing.T) {
+	h := newHall(t)
+	holder := call.NewHolder()
+	h.ask(holder, 100, nil)
+	w := &call.Waiter{ID: "~process-1"}
+	for range 4 {
+		if h.ask(call.NewHolder(), 1, w) {
+			t.Fatal("granted")
+		}
+		h.now += 200_000
+		w.Age += 200_000
+	}
+	h.release(holder, 100)
+	if h.ask(call.NewHolder(), 100, nil) {
+		t.Error("the place is taken")
+	}
+	if !h.ask(call.NewHolder(), 1, w) {
+		t.Error("the waiter is denied")
+	}
+}
+
+// A waiter for places stays before the calls that came after it when the clock of Redis steps back.
+func TestWaiterForPlacesOutlivesAStepOfTheClock(t *testing.T) {
+	h := newHall(t)
+	holders := []exact.Holder{call.NewHolder(), call.NewHolder()}
+	for _, holder := range holders {
+		h.ask(holder, 50, nil)
+	}
+	w := &call.Waiter{ID: "process-1"}
+	for i := range 8 {
+		if h.ask(call.NewHolder(), 60, w) {
+			t.Fatal("granted")
+		}
+		h.now += 200_000
+		w.Age += 200_000
+		if i == 3 {
+			h.now -= time.Minute.Microseconds()
+		}
+	}
+	h.release(holders[0], 50)
+	if h.ask(call.NewHolder(), 50, nil) {
+		t.Error("a call that does not wait is granted what an older one waits for")
+	}
+	h.release(holders[1], 50)
+	if !h.ask(call.NewHolder(), 60, w) {
+		t.Error("the waiter is denied")
+	}
 }

@@ -4,6 +4,7 @@
 --             then. The score has its ceiling and its cost. See hand_over.
 --   "*"       how many places holders have beyond their first ones. It is missing while that is 0.
 --   "@" and a waiter   until when the waiter lives unless it asks again.
+--   "!" and a waiter   since when an overdue waiter has waited, in milliseconds: its patience is over.
 --   "."       the latest token, negated.
 --   holders   each with the instant at which its lease ends. The name of one that has several places ends in a "*" and
 --             their number. A "+" and a waiter holds places that are kept for that waiter.
@@ -100,7 +101,7 @@ local function store(key, limit, found, charge)
   if charge > 0 then
     limit.ends = limit.ends or format('%d', now + limit.pace) -- the same for all checks of a script run
     if found.waiter then
-      call('ZREM', key, found.waiter.name, '@' .. found.waiter.name)
+      require('waiters').forget(key, found.waiter.known_as)
     end
     local name, latest = found.holder, tokens[key]
     if charge > 1 then

@@ -5,9 +5,10 @@ local unpack = table.unpack or unpack -- Lua 5.2 and later have it in table
 local now, remembered = require('clock').now, require('concurrent').remembered
 local instant = format('%d', now)
 
--- The scores of members in front of the token begin here: the wants of waiters, how many further places are held, and until when
--- waiters live. most_cost is more than any cost.
-local wanted, further, living, front, most_cost = -9000000000000000, -8200000000000000, -8000000000000000, -5000000000000000, 1048576
+-- The scores of members in front of the token begin here: the wants of waiters, how many further places are held, until when
+-- waiters live, and since when the overdue ones have waited. most_cost is more than any cost.
+local wanted, further, living = -9000000000000000, -8200000000000000, -8000000000000000
+local overdue, front, most_cost = -5000000000000000, -4990000000000000, 1048576
 
 -- How many members a script run looks at or removes at most, of each kind.
 local most = 256
@@ -141,7 +142,7 @@ local function deny(key, limit, found, cost, blocked)
 end
 
 return {
-  wanted = wanted, further = further, living = living, front = front, most_cost = most_cost, most = most,
+  wanted = wanted, further = further, living = living, overdue = overdue, front = front, most_cost = most_cost, most = most,
   named = named, places_of = places_of, count_further = count_further, add_further = add_further, further_of = further_of, in_use = in_use,
   ended_further = ended_further, mend = mend, deny = deny,
 }

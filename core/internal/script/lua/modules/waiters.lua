@@ -2,10 +2,13 @@
 
 local call, try, format, tonumber, match = redis.call, redis.pcall, string.format, tonumber, string.match
 local now, places = require('clock').now, require('places')
-local wanted, living, most_cost, largest = places.wanted, places.living, places.most_cost, 9007199254740991
+local wanted, living, overdue, most_cost, largest = places.wanted, places.living, places.overdue, places.most_cost, 9007199254740991
 
 -- How long a waiter is overtaken before others wait for it, and how long it lives after it has asked, or has been called.
 local patience, life = 500000, 900000
+
+-- How many different wants of waiters hand_over looks at.
+local most_wants = 32
 
 -- first_of returns the first of the waiters that want the same as another one, or, without one, the first waiter with a score
 -- above a text.
@@ -25,6 +28,18 @@ local function first_of(key, above, score)
   }
 end
 
+-- oldest_of returns the first waiter of the want of the waiter that is overdue and came first, or nil.
+local function oldest_of(key)
+  local name = call('ZRANGE', key, format('%d', overdue), format('(%d', places.front), 'BYSCORE', 'LIMIT', '0', '1')[1]
+  local score = name and call('ZSCORE', key, string.sub(name, 2))
+  return score and first_of(key, nil, score)
+end
+
+-- forget removes a waiter.
+local function forget(key, name)
+  call('ZREM', key, name, '@' .. name, '!' .. name)
+end
+
 -- is_there returns whether anyone waits.
 local function is_there(key)
   return first_of(key, format('%d', wanted)) ~= nil
@@ -37,17 +52,30 @@ local function tell(key, name)
   return type(sent) == 'number'
 end
 
--- hand_over hands places that are free to the waiters that came before an instant. Of the waiters that want the same only the
--- first one counts. These first ones are served in the order in which they came: one that fits has its places kept until it asks, and
--- is told so. One that does not fit blocks no other until its patience is over, and then the ones with a ceiling that is not above
--- its own. hand_over returns how many places are in use then, and the ceiling up to which callers are blocked.
-local function hand_over(key, used, before)
-  local first, blocked = {}, -1
+-- first_ones returns the first waiter of each want, but not all if these are many. That of the oldest waiter is always among them.
+local function first_ones(key)
+  local first, oldest = {}, nil
   local one = first_of(key, format('%d', wanted))
-  while one and #first < 32 do
+  while one and #first < most_wants do
     first[#first + 1] = one
     one = first_of(key, '(' .. one.score)
   end
+  if one then
+    oldest = oldest_of(key)
+  end
+  if oldest and tonumber(oldest.score) >= tonumber(one.score) then
+    first[#first + 1] = oldest
+  end
+  return first
+end
+
+-- hand_over hands places that are free to the waiters that came before an instant. Of the waiters that want the same only the
+-- first one counts. These first ones are served in the order in which they came: one that fits has its places kept until it asks, and
+-- is told so. One that does not fit blocks no other until its patience is over, and then the ones with a ceiling that is not above
+-- its own. A "~" waiter needs more than the places: it is only told, and has them kept once its patience is over. hand_over returns
+-- how many places are in use then, and the ceiling up to which callers are blocked.
+local function hand_over(key, used, before)
+  local first, blocked = first_ones(key), -1
   for _ = 1, 64 do
     local place
     for i, other in ipairs(first) do
@@ -58,7 +86,7 @@ local function hand_over(key, used, before)
     if not place then
       break
     end
-    one = first[place]
+    local one = first[place]
     local lives = (call('ZSCORE', key, '@' .. one.name) or living) - living > now
     local fits = one.cost <= one.ceiling - used and one.ceiling > blocked
     if lives and fits and not tell(key, one.name) then
@@ -69,10 +97,10 @@ local function hand_over(key, used, before)
       end
       table.remove(first, place)
     else
-      call('ZREM', key, one.name, '@' .. one.name)
+      forget(key, one.name)
       if lives then
         used = used + one.cost
-        if not string.find(one.name, '~', 1, true) then -- else its call needs more than the places
+        if now - one.at >= patience or not string.find(one.name, '~', 1, true) then
           call('ZADD', key, format('%d', now + life), places.named('+' .. one.name, one.cost))
           if one.cost > 1 then
             places.add_further(key, one.cost - 1)
@@ -100,30 +128,36 @@ end
 
 -- leave removes a waiter, and the places that are kept for it.
 local function leave(key, name, cost)
-  call('ZREM', key, name, '@' .. name)
+  forget(key, name)
   if call('ZREM', key, places.named('+' .. name, cost)) == 1 and cost > 1 then
     places.add_further(key, 1 - cost)
   end
 end
 
--- read returns the waiter with the name of a holder, or nil if that holder does not wait.
+-- name_of returns the name of a waiter.
+local function name_of(since, id)
+  return format('%016d %s', since, id)
+end
+
+-- read returns the waiter with the name of a holder, or nil if that holder does not wait. known_as is the name under which it is
+-- registered, and name the name under which it will be: another one if it has not been registered, or if the clock has stepped back.
 local function read(holder)
   local name, age, since, id = match(holder or '', '^%?(%S+) (%d+) (%d+) (%S+)$')
   if not name then
     return nil
   end
-  since = tonumber(since)
-  if since == 0 then
-    since = now - tonumber(age)
+  local known, came = tonumber(since), now - tonumber(age)
+  if known > 0 and known <= came + patience then
+    came = known
   end
-  return { holder = name, since = since, name = format('%016d', since) .. ' ' .. id }
+  return { holder = name, since = came, name = name_of(came, id), known_as = name_of(known, id) }
 end
 
 -- take_kept gives a waiter the places that are kept for it: they are free for no other. It returns whether there are any.
 local function take_kept(key, found, waiter, cost)
-  local ends = found.expires >= 0 and call('ZSCORE', key, places.named('+' .. waiter.name, cost))
+  local ends = found.expires >= 0 and call('ZSCORE', key, places.named('+' .. waiter.known_as, cost))
   if ends and tonumber(ends) > now then
-    leave(key, waiter.name, cost)
+    leave(key, waiter.known_as, cost)
     found.behind, found.further, found.waits = found.behind - 1, found.further + 1 - cost, false
     found.used = found.used - cost
     return true
@@ -152,12 +186,17 @@ end
 -- wait registers a waiter that lacks places of a denied call, or else removes it.
 local function wait(key, limit, found, cost)
   local waiter = found.waiter
-  if waiter.lacks and found.used > 0 and cost <= limit.ceiling then
+  local lacks = waiter.lacks and found.used > 0 and cost <= limit.ceiling
+  if not lacks or waiter.name ~= waiter.known_as then
+    forget(key, waiter.known_as)
+  end
+  if lacks then
     call('ZADD', key, format('%d', wanted + limit.ceiling * most_cost + cost), waiter.name,
       format('%d', living + now + life), '@' .. waiter.name)
+    if now - waiter.since >= patience then
+      call('ZADD', key, format('%d', overdue + math.floor(waiter.since / 1000)), '!' .. waiter.name)
+    end
     found.seen = match(found.seen, '.* ') .. format('%d', waiter.since)
-  else
-    call('ZREM', key, waiter.name, '@' .. waiter.name)
   end
   if waiter.kept then -- other checks have denied the call, or calls with a larger plan have taken more
     given_back(key)
@@ -165,5 +204,5 @@ local function wait(key, limit, found, cost)
 end
 
 return {
-  life = life, is_there = is_there, given_back = given_back, leave = leave, read = read, take_kept = take_kept, let_others_go = let_others_go, wait = wait,
+  life = life, is_there = is_there, forget = forget, given_back = given_back, leave = leave, read = read, take_kept = take_kept, let_others_go = let_others_go, wait = wait,
 }
