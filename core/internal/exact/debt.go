@@ -55,6 +55,14 @@ func (p Params) withMostDebt() (Params, error) {
 	return p, nil
 }
 
+// each returns [Units.Each].
+func (p *Params) each() int64 {
+	if p.Debt == 0 || !p.Algorithm.Windowed() {
+		return 0
+	}
+	return int64(p.Capacity)
+}
+
 // owes reports whether a correction of a window counts whichever window is open: missing units are owed.
 func (s *Spec) owes(c *Correction) bool { return s.Each > 0 && c.Events > 0 }
 

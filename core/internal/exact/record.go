@@ -213,12 +213,15 @@ func writerOf(limit string, s *Spec) (*Spec, error) {
 	if err != nil || p.Name == "" || p.Name != s.Name || p.Algorithm != s.Algorithm {
 		return nil, errDamaged
 	}
-	if p.Algorithm.Dated() { // its states have their windows with them
+	if p.Algorithm.Dated() && p.each() == s.Each { // its states have their windows with them
 		return s, nil
 	}
 	p.Own = s.Own
 	former := NewSpec(p, s.Identity())
 	if former.Problem() != nil {
+		if p.Algorithm.Dated() { // its time zone is not known here
+			return s, nil
+		}
 		return nil, errDamaged
 	}
 	if s.IsShadow() {

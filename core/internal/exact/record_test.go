@@ -99,3 +99,38 @@ func TestARecordOfAnEndlessWindow(t *testing.T) {
 		}
 	}
 }
+
+// A record tells what a window pays of a debt, also where the limit has another capacity or debt by now.
+func TestARecordTellsWhoseDebtItHas(t *testing.T) {
+	parse := func(text string) *Spec {
+		p, err := Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.Name = "plan"
+		s := NewSpec(p, nil)
+		if err := s.Problem(); err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	now := time.Date(2027, 11, 26, 12, 0, 0, 0, time.UTC).UnixMicro()
+	for _, former := range []string{"calendar 666, day UTC", "calendar 100, day UTC, debt 100", "fixed-window 666, 1h", "fixed-window 100, 1h, debt 600"} {
+		for _, version := range []string{"calendar 100, day UTC, debt 50", "calendar 50, day UTC, debt 50", "fixed-window 100, 1h, debt 50", "fixed-window 50, 1h, debt 50"} {
+			writer, reader := parse(former), parse(version)
+			if writer.Algorithm != reader.Algorithm {
+				continue
+			}
+			var kept Record
+			kept.Settle(writer, &Correction{Events: 561}, now)
+			read, err := ReadRecord(kept.Append(nil), reader)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want, _ := reader.Observe(&kept.State, now, 1)
+			if got, _ := reader.Observe(&read.State, now, 1); got != want {
+				t.Errorf("%s is read under %s as %+v, want %+v", former, version, got, want)
+			}
+		}
+	}
+}

@@ -175,10 +175,7 @@ func NewSpec(p Params, identity *Spec) *Spec {
 		}
 	}
 	if p.Debt > 0 && s.problem == nil {
-		s.Owed = int(s.Full/s.Weight) - p.Capacity
-		if p.Algorithm.Windowed() {
-			s.Each = int64(p.Capacity)
-		}
+		s.Owed, s.Each = int(s.Full/s.Weight)-p.Capacity, p.each()
 	}
 	if s.Plain = s.problem == nil && !s.Shared; s.problem == nil {
 		s.arguments, s.StateName, s.UnitArgument = newArguments(s), s.stateName(), s.Weight
