@@ -398,12 +398,16 @@ func TestAllWaitersOfAProcessStandInOneOrder(t *testing.T) {
 		_, err := l.WaitAll(ctx, []core.Check{{Key: "key", Limit: limit, Cost: units}})
 		return err
 	}
+	heeding := func(ctx context.Context, l *core.Limiter, units int) error {
+		return l.WaitN(ctx, "key", limit, units, core.WithHoldBack())
+	}
 	plan := func(ctx context.Context, l *core.Limiter, units int) error {
 		return l.WaitN(ctx, "key", core.TokenBucket(10, core.PerSecond(19)).Named("partner"), units)
 	}
 	type wait func(ctx context.Context, l *core.Limiter, units int) error
 	for name, c := range map[string]struct{ crowd, large wait }{
 		"WaitAll among Waits": {alone, inAll}, "Wait among WaitAlls": {inAll, alone}, "another plan": {alone, plan},
+		"Wait with a hold-back": {alone, heeding}, "Wait among waits with a hold-back": {heeding, alone},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -430,6 +434,80 @@ func TestAllWaitersOfAProcessStandInOneOrder(t *testing.T) {
 			}
 			cancel()
 			crowd.Wait()
+		})
+	}
+}
+
+// A waiter that is held back leaves the order meanwhile: no other leaves room for it. It is served when the hold-back has ended.
+func TestWaiterThatIsHeldBackLeavesTheOrder(t *testing.T) {
+	client := redistest.Shared(t).Client(t)
+	limit := core.TokenBucket(10, core.PerSecond(1000)).Named("partner")
+	all, _ := fleet(t, client, 2)
+	ctx, cancel := context.WithCancel(t.Context()) // without a deadline, before which the waiter could not be served
+	defer cancel()
+	ended := make(map[string]chan error)
+	for key, holds := range map[string]time.Duration{"long": time.Hour, "short": 500 * time.Millisecond} {
+		if err := all[0].HoldBack(ctx, key, holds); err != nil {
+			t.Fatal(err)
+		}
+		told := make(chan error, 1)
+		ended[key] = told
+		go func() { told <- all[0].WaitN(ctx, key, limit, 10, core.WithHoldBack()) }()
+	}
+	within, giveUp := context.WithTimeout(ctx, patient)
+	defer giveUp()
+	var crowd sync.WaitGroup
+	for i := range 8 {
+		crowd.Go(func() {
+			for range 25 {
+				if err := all[i%2].WaitN(within, "long", limit, 5); err != nil {
+					t.Errorf("a waiter waits beside one that is held back: %v", err)
+					return
+				}
+			}
+		})
+	}
+	crowd.Wait()
+	if err := <-ended["short"]; err != nil {
+		t.Error(err)
+	}
+	cancel()
+	if err := <-ended["long"]; err == nil {
+		t.Error("a waiter is served while its key is held back")
+	}
+}
+
+// A waiter notices units that another process has given back, however far away it was told to ask again.
+func TestWaiterNoticesAResetOfAnotherProcess(t *testing.T) {
+	client := redistest.Shared(t).Client(t)
+	limit := core.TokenBucket(1, core.PerHour(1))
+	for name, wait := range map[string]func(context.Context, *core.Limiter) error{
+		"Wait": func(ctx context.Context, l *core.Limiter) error { return l.Wait(ctx, "key", limit) },
+		"WaitAll": func(ctx context.Context, l *core.Limiter) error {
+			_, err := l.WaitAll(ctx, []core.Check{{Key: "key", Limit: limit}})
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			all, prefix := fleet(t, client, 2)
+			if d, err := all[0].Allow(t.Context(), "key", limit); err != nil || !d.Allowed {
+				t.Fatal(d, err)
+			}
+			ended := make(chan error, 1)
+			go func() { ended <- wait(t.Context(), all[0]) }()
+			waitingFor(t, client, prefix, "key", limit, 1)
+			if err := all[1].Reset(t.Context(), "key", limit); err != nil {
+				t.Fatal(err)
+			}
+			select {
+			case err := <-ended:
+				if err != nil {
+					t.Error(err)
+				}
+			case <-time.After(patient):
+				t.Error("it waits beside what is free")
+			}
 		})
 	}
 }

@@ -53,18 +53,17 @@ func (l *Limiter) wakeLine(line uint64) {
 	}
 }
 
+// ordered reports whether waiters for rates stand in an order over processes. Leased units are a process's own.
+func (l *Limiter) ordered() bool { return l.wakes != nil && l.leases == nil }
+
 // rankOf returns the function that makes the ranks of queues, or nil if the store has no order over processes.
 func (l *Limiter) rankOf() func(wait.QueueKey) wait.Rank {
-	if l.wakes == nil || l.leases != nil { // leased units are a process's own
+	if !l.ordered() {
 		return nil
 	}
 	return func(key wait.QueueKey) wait.Rank {
 		line := l.ranks.opened.Add(1) | queueBit
-		class := strconv.Itoa(key.Limit.Capacity)
-		if key.Heeds {
-			class += "-heeding"
-		}
-		return &rank{limiter: l, line: line, queue: &key, inStore: l.wakes.Rank(line, key.Key, key.Limit, class)}
+		return &rank{limiter: l, line: line, queue: &key, inStore: l.wakes.Rank(line, key.Key, key.Limit, strconv.Itoa(key.Limit.Capacity))}
 	}
 }
 
@@ -179,7 +178,7 @@ func (r *lineRank) tell(units int, came, next time.Time, calls bool) {
 
 // rankOfLine returns the rank of a line for a class, which may be new, or nil if the store has no order over processes.
 func (l *Limiter) rankOfLine(line uint64, c *Check) *lineRank {
-	if line == 0 || l.wakes == nil || l.leases != nil {
+	if line == 0 || !l.ordered() {
 		return nil
 	}
 	if known, ok := l.ranks.lines.Load(line); ok {

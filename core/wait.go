@@ -67,20 +67,21 @@ func WithHoldBack() WaitOption {
 // in the background, and the turn of a [Shaping] limit as [Reservation.Wait] says. Only after a
 // time-out or a broken connection ([TimedOut], [Unreachable]) the unit may have been charged.
 //
-// Under [Unlimited], Wait returns at once. Otherwise it checks, sleeps until RetryAfter and checks again, never sooner.
+// Under [Unlimited], Wait returns at once. Otherwise it checks, sleeps until RetryAfter and checks again. It looks sooner where that
+// is far away: see below.
 //
 // The waiters of one key and limit in this process are served in the order in which they came, and share calls, as many
-// as fit. Waiters [WithHoldBack] have a queue of their own. It is in no order with that of the others, and a waiter for less may
-// overtake them for ever: let all callers of a key wait in one of the two ways. Those under each of several plans of one name have a
-// queue of their own, too.
+// as fit. Waiters [WithHoldBack] have a queue of their own, as have those under each of several plans of one name. Queues of the
+// same capacity are in one order. While a key is held back, its queue of waiters [WithHoldBack] is not in that order.
 //
 // Processes that share a Redis serve their waiters in that order to within 100 milliseconds: the first waiter of a
 // process, once it has been denied, leaves room for the waiters of other processes that came before it. Calls that do not
 // wait, as [Limiter.Allow], heed no waiter, nor does the first try of a Wait in a process without waiters. A process that
 // has died costs the others its turn, for a second at most. There is no such order with [Lease].
 //
-// After a [Limiter.Refund], a [Limiter.Reset] or a settlement of this process, its waiters check at once. Wait ends with
-// [Limiter.Close], too.
+// After a [Limiter.Refund], a [Limiter.Reset] or a settlement of this process, its waiters check at once. Those of other processes
+// that share a Redis look whether there is room once a second at first, then each time when they have waited for a quarter longer, and at the latest
+// every ten seconds. Wait ends with [Limiter.Close], too.
 func (l *Limiter) Wait(ctx context.Context, key string, limit Quota, options ...WaitOption) error {
 	return l.WaitN(ctx, key, limit, 1, options...)
 }

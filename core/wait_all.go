@@ -291,7 +291,21 @@ func (q *waitedCall) answered(r *Reservation) (passed *Reservation, lacks []wait
 		}
 	}
 	q.schedule(r, lacks)
+	q.lookAgain(lacks)
 	return nil, lacks, nil
+}
+
+// lookAgain has the call ask before its limits recover, in case other processes have given units back.
+func (q *waitedCall) lookAgain(lacks []wait.Lack) {
+	if !q.limiter.ordered() {
+		return
+	}
+	look := time.Now().Add(wait.LookAgain(time.Since(q.arrived)))
+	for i := range lacks {
+		if lacks[i].At.After(look) {
+			lacks[i].At = look
+		}
+	}
 }
 
 // reserve makes a call of the waiter.

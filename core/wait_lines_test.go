@@ -92,7 +92,7 @@ func TestWaitUnderAPlanIsNotAnsweredFromAnother(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() { _ = l.Wait(ctx, "key", small) }()
-		time.Sleep(time.Second)
+		time.Sleep(time.Second / 2)
 		began := time.Now()
 		if err := l.Wait(t.Context(), "key", large, WithLongestWait(time.Second)); err != nil || time.Since(began) > 2*roundTrip {
 			t.Errorf("%v after %v", err, time.Since(began))

@@ -612,7 +612,12 @@ func TestWaiterForPlacesOutlivesAStepOfTheClock(t *testing.T) {
 		t.Error("a call that does not wait is granted what an older one waits for")
 	}
 	h.release(holders[1], 50)
-	if !h.ask(call.NewHolder(), 60, w) {
+	last := call.NewHolder()
+	if !h.ask(last, 60, w) {
 		t.Error("the waiter is denied")
+	}
+	h.release(last, 60)
+	if !h.ask(call.NewHolder(), 100, nil) {
+		t.Error("places are kept for a waiter that has been served")
 	}
 }

@@ -26,6 +26,17 @@ func Rarely() time.Duration { return rarely + rand.N(rarely/5) }
 
 const rarely = 250 * time.Millisecond
 
+// LookAgain returns how long after a denial a waiter asks again although it was told a later instant, in case others have given
+// units back since: a second, or a quarter of the time for which it has waited, or ten seconds at most.
+func LookAgain(waited time.Duration) time.Duration {
+	return min(max(shortestLook, waited/4), longestLook)
+}
+
+const (
+	shortestLook = time.Second
+	longestLook  = 10 * time.Second
+)
+
 // Until waits until an instant, and reports whether it came before ctx ended.
 func Until(ctx context.Context, due time.Time) bool {
 	timer := time.NewTimer(time.Until(due))

@@ -31,3 +31,15 @@ func TestUntil(t *testing.T) {
 		}
 	})
 }
+
+// A waiter that was told a later instant looks after a second, then each time when it has waited for a quarter longer, and at the latest
+// after ten seconds.
+func TestLookAgain(t *testing.T) {
+	for waited, want := range map[time.Duration]time.Duration{
+		0: time.Second, 4 * time.Second: time.Second, 8 * time.Second: 2 * time.Second, time.Hour: 10 * time.Second,
+	} {
+		if got := LookAgain(waited); got != want {
+			t.Errorf("after %v it looks in %v, want %v", waited, got, want)
+		}
+	}
+}

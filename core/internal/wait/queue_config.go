@@ -64,6 +64,9 @@ type Answer struct {
 	// Older says that the first request that was not granted would fit without the units of older waiters of other
 	// processes.
 	Older bool
+	// Held says that something else than units keeps the requests from being granted before Next: others need not leave room for them
+	// until then.
+	Held bool
 	// Full says that the request which is granted at Next leaves no room for others.
 	Full bool
 	// Never says that the first request which was not granted never will be.

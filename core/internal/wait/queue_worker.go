@@ -49,6 +49,10 @@ func (q *queue) askForAll(timer *time.Timer) {
 			q.tellOthers()
 			continue
 		}
+		if q.aside() && q.standing.of != nil {
+			q.leaveOthers()
+			continue
+		}
 		if wait > 0 {
 			q.rest(timer, q.lead(wait))
 			continue
@@ -158,16 +162,23 @@ func (q *queue) answered(group []*queued, answer Answer) (unused []Grant) {
 // schedule keeps the parts of an answer about later requests: above all when to make the next one. q is locked.
 func (q *queue) schedule(answer *Answer) {
 	if answer.Err != nil {
-		q.next, q.again, q.full = time.Time{}, time.Time{}, false
+		q.next, q.again, q.full, q.standing.held = time.Time{}, time.Time{}, false, false
 		if _, none := q.latest.(unanswered); none {
 			q.latest = unanswered{answer.Err}
 		}
 		return
 	}
 	q.latest, q.next, q.again, q.full = answer.Latest, answer.Next, answer.Again, answer.Full
-	q.standing.older = answer.Older
+	q.standing.older, q.standing.held = answer.Older, answer.Held
 	if q.woken {
 		q.next = time.Time{}
+	}
+	if q.Rank == nil || q.first == nil {
+		return // no other process gives units back
+	}
+	now := time.Now()
+	if look := now.Add(LookAgain(now.Sub(q.first.came))); q.again.IsZero() || look.Before(q.again) {
+		q.again = look
 	}
 }
 

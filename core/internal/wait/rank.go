@@ -11,7 +11,7 @@ type Rank interface {
 	// Behind returns the request with room left for some units of others. far says that one of them came so long before
 	// that more of its process have, too: then the request is not granted at all, and only finds out when there is room.
 	Behind(q Request, units int, far bool) Request
-	// Leave tells the other processes that this queue has no waiter any more.
+	// Leave tells the other processes that this queue has no waiter any more, or none that could be granted just now.
 	Leave()
 }
 
@@ -42,6 +42,7 @@ type standing struct {
 	told   time.Time     // when the waiter was said to ask next
 	took   time.Duration // how long Stand took
 	older  bool          // see Answer
+	held   bool          // see Answer
 	behind int           // units of others that the latest request has left room for
 	sure   bool          // none of these has been served meanwhile
 }
@@ -51,7 +52,7 @@ type standing struct {
 func (q *queue) stands(wait time.Duration) bool {
 	s := &q.standing
 	switch {
-	case s.rank == nil:
+	case s.rank == nil, q.aside():
 		return false
 	case wait > max(fresh, s.took):
 		return s.of != q.first || s.older || !s.told.Equal(q.due()) || !s.sure && time.Since(s.at) >= fresh
@@ -75,6 +76,20 @@ func (q *queue) tellOthers() {
 	if units, _ := q.before(w); units < s.behind { // the waiters served since were counted twice
 		s.behind, q.again = 0, ended
 	}
+}
+
+// aside reports whether the first waiter stands in no order with others just now, since none of them could let it pass. q is locked.
+func (q *queue) aside() bool {
+	return q.standing.held && time.Until(q.next) > min(q.standing.took, longestLead)
+}
+
+// leaveOthers has the other processes forget the first waiter until it is published again. q is locked, but not meanwhile.
+func (q *queue) leaveOthers() {
+	s := &q.standing
+	*s = standing{rank: s.rank, took: s.took, held: true, sure: true}
+	q.mu.Unlock()
+	s.rank.Leave()
+	q.mu.Lock()
 }
 
 // Before returns how many units the first waiters of other processes want that came before an instant, and whether one of
