@@ -175,6 +175,23 @@ func TestResetOfEveryAlgorithm(t *testing.T) {
 	}
 }
 
+// Where tenants share a limit, a reset of it is one of all tenants, and nothing else of the key keeps from being reset.
+func TestResetOfFairShares(t *testing.T) {
+	l := server(t)
+	of, other := core.TokenBucket(100, core.PerHour(1)).Named("gpu"), core.Leaky(10, core.PerHour(1))
+	shared := core.FairShare(core.Check{Key: "key", Limit: of, Cost: 10}, "tenant", 1)
+	allow(t, l, append(shared, core.Check{Key: "key", Limit: other, Cost: 10})...)
+	if got := read[[]Reset](t, "reset", "-all", "key"); len(got) != 1 || len(got[0].Limits) != 2 {
+		t.Errorf("%+v", got)
+	}
+	decisions, err := l.PeekAll(t.Context(), append(shared, core.Check{Key: "key", Limit: other})...)
+	if err != nil || decisions[0].Remaining != 100 || decisions[1].Remaining != 100 || decisions[2].Remaining != 10 {
+		t.Errorf("left: %+v, %v", decisions, err)
+	}
+	says(t, exitUsage, []string{"-limit"}, "reset", "-limit", "fair-share", "key")
+	says(t, 0, []string{"key is as good as new under gpu"}, "reset", "-limit", "gpu", "key")
+}
+
 func TestBansByHand(t *testing.T) {
 	l := server(t)
 	ban, err := core.ParseBan(logins)

@@ -16,7 +16,7 @@ import (
 const resetHelp = `Makes keys as good as new: under the limits that -limit names, or, with -all, under all that Redis has a state of. Of a limit with a name
 of its own, the numbers do not matter: -limit NAME is enough. What a reset ban keeps out may come back, and who holds places loses them.
 
--all reads the names of all keys in the database. Shadows are left alone.
+-all reads the names of all keys in the database. Shadows are left alone. Under a limit that tenants share, all of its tenants begin anew.
 
 ` + storeHelp + "\n\n" + storeExitCodes
 
@@ -73,7 +73,7 @@ func resetCommand(stdout io.Writer) *cli.Command {
 func limitsToReset(texts []string) ([]core.Limit, error) {
 	var limits []core.Limit
 	for _, text := range texts {
-		if _, isAlgorithm := examples[text]; !isAlgorithm && core.Leaky(1, core.PerSecond(1)).Named(text).Validate() == nil && text != "" {
+		if _, isAlgorithm := examples[text]; !isAlgorithm && text != share && core.Leaky(1, core.PerSecond(1)).Named(text).Validate() == nil && text != "" {
 			for _, example := range slices.Sorted(maps.Values(examples)) {
 				limit, err := core.ParseLimit(text + ": " + example)
 				if err != nil {
@@ -100,7 +100,7 @@ func limitsOf(ctx context.Context, limiter *core.Limiter, key string) ([]core.Li
 	}
 	var limits []core.Limit
 	for _, entry := range entries {
-		if entry.Shadow {
+		if entry.Shadow || entry.Algorithm == share {
 			continue
 		}
 		limit, err := limitOf(entry)
@@ -112,7 +112,10 @@ func limitsOf(ctx context.Context, limiter *core.Limiter, key string) ([]core.Li
 	return limits, nil
 }
 
-// examples are limits of every algorithm.
+// share is the algorithm of a tenant's share. Its state means nothing once the limit that the tenants share is reset.
+const share = "fair-share"
+
+// examples are limits of every other algorithm.
 var examples = map[string]string{
 	"leaky": "leaky 1, 1/s", "shaping": "shaping 1, 1/s", "token-bucket": "token-bucket 1, 1/s", "gcra": "gcra 1, 1/s",
 	"fixed-window": "fixed-window 1, 1s", "sliding-window": "sliding-window 1, 1s", "sliding-log": "sliding-log 1, 1s",
