@@ -33,8 +33,8 @@ import (
 // calls make it longer. Units that the cap's check has as its [Check.Headroom] are not free for any tenant. All counts of limits are
 // exact, but the units of a tenant are rounded up, by less than 2^-40 of the capacity. When the numbers of a named cap change, or the
 // cap is [Limiter.Reset], all tenants begin anew. The checks may be conditions, look, or be shadows, and must not be alternatives
-// ([FirstOf]). A call charges a cap once. Verbs of one limit take no share. [CacheDenials] does not remember the denial of a share,
-// and [Lease] does not grant one. A ReserveFor gives units back to the cap alone. Units that
+// ([FirstOf]). A call charges a cap once. Verbs of one limit take no share. Package denialcache does not remember the denial of a
+// share, and [Lease] does not grant one. A ReserveFor gives units back to the cap alone. Units that
 // settlements give back to the cap have the units of all tenants shrink a little faster until the next call.
 func FairShare(of Check, tenant string, weight int) []Check {
 	share := Check{Key: of.Key, Cost: of.Cost, Mode: of.Mode, Headroom: of.Headroom, Shadow: of.Shadow}

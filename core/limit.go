@@ -37,7 +37,7 @@ type Limit interface {
 	Identity() Limit
 	// Algorithm returns the name of the limit's algorithm, as in its String: one of
 	// "leaky", "shaping", "token-bucket", "gcra", "fixed-window", "sliding-window",
-	// "sliding-log", "concurrent", "ban", "calendar" and "balance", or "" for a zero Quota and [Unlimited].
+	// "sliding-log", "concurrent", "ban", "calendar", "balance" and "fair-share", or "" for a zero Quota and [Unlimited].
 	Algorithm() string
 	// Capacity returns how many units pass at once when the limit is fresh: [math.MaxInt] under
 	// [Unlimited].

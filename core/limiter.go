@@ -36,10 +36,9 @@ type Limiter struct {
 	besides    besides
 	late       call.Warning // of settlements after ReserveFor
 	forgiven   call.Warning // of settlements beyond a limit without debt
-	// The following fields are for places of Concurrent limits.
-	lines  *wait.Lines
-	wakes  *redisstore.Wakes // nil: the store has no order over processes
-	places *wait.Places
+	lines      *wait.Lines       // of calls that wait for places, or for rates by WaitAll
+	wakes      *redisstore.Wakes // nil: the store has no order over processes
+	places     *wait.Places      // that are held
 
 	open  context.Context //nolint:containedctx // ends with Close, and no wait outlives it
 	close context.CancelCauseFunc

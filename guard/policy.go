@@ -20,7 +20,7 @@ type Policy struct {
 	Ban BanPolicy
 
 	// LimitFor picks a limit for each request, in place of Limit: by plan, by
-	// tenant. [core.Unlimited] means that the request is not limited by this policy. The zero
+	// tenant. [core.Unlimited] means that the request is not limited by this policy. A nil
 	// Limit, which a map returns for a plan that it does not have, and any other limit that is
 	// not valid, are answered with 500. Give the limits of plans one
 	// name, so that the usage of a client stays when its plan changes.

@@ -45,7 +45,7 @@ type RuleSet interface {
 	Follow(prepare func(Rules) (use func(), err error)) error
 }
 
-// of returns the generation that a request meets.
+// met returns the generation that a request meets.
 func (s *setGenerations) met(r *http.Request, matched keyfuncs.Matched) *generation {
 	switch places := s.choose(r, matched); len(places) {
 	case 0:

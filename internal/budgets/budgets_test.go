@@ -128,7 +128,7 @@ var outside = []string{".ci", ".git", ".github", "bench", "cmd", "docs", "exampl
 
 // kits are packages for tests, inside of the library's directories.
 var kits = []string{
-	"core/storetest", "guard/guardtest", "internal/adapters", "internal/budgets", "internal/faultproxy", "internal/poll", "internal/postgrestest", "internal/redistest", "internal/repeatable",
+	"core/storetest", "guard/guardtest", "internal/adapters", "internal/budgets", "internal/conformance", "internal/faultproxy", "internal/postgrestest", "internal/redistest", "internal/repeatable",
 	"internal/routertest", "internal/servertest",
 }
 

@@ -40,7 +40,7 @@ func tooSlow(does script.Task, groups []*requestGroup) bool {
 	return keys > mostKeys[does] || instants > mostInstants
 }
 
-// reach tells which requests a script can handle. A script of a higher reach can handle those of a lower reach, too.
+// reach tells which requests a script can handle. Those of a higher reach than plain and reserving can handle these requests, too.
 type reach uint8
 
 const (
