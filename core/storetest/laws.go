@@ -29,6 +29,7 @@ var laws = []law{
 	{"calls without sense are errors that change nothing", nil, callsWithoutSense},
 	{"a clock that steps back mints nothing and locks nobody out longer than the recovery", nil, clockStepsBack},
 	{"a clock that steps back into the window before mints nothing", []string{"sliding-window"}, backIntoTheWindowBefore},
+	{"a calendar's window stays used up while the clock steps back over its beginning and comes again", []string{"calendar"}, backOverTheBeginning},
 	{"keys are apart", nil, keysAreApart},
 	{"limits with other numbers do not share state", nil, otherNumbers},
 	{"limits of other algorithms and names do not share state", nil, otherNames},

@@ -72,6 +72,38 @@ func backIntoTheWindowBefore(t *testing.T, s *stand) {
 	}
 }
 
+// backOverTheBeginning has a window be used up just after its beginning, and the clock step back over that, as after a failover to a slower
+// one. Nothing more passes in it, whatever is denied meanwhile.
+func backOverTheBeginning(t *testing.T, s *stand) {
+	begin := time.Date(2027, time.December, 1, 0, 0, 0, 0, time.UTC)
+	for _, l := range []core.Quota{
+		core.Calendar(10, core.Monthly("UTC")), core.Calendar(10, core.Daily("UTC")).Named("plan"),
+		core.Calendar(10, core.Every(time.Hour)), core.Calendar(10, core.Daily("UTC")).WithDebt(10),
+	} {
+		key := s.key()
+		s.clock.now.Store(begin.Add(5 * time.Second).UnixMicro())
+		if d := s.allow(t, key, l, 10); !d.Allowed {
+			t.Fatalf("%s: %+v", l, answerOf(d))
+		}
+		until := s.allow(t, key, l, 1).RetryAfter
+		s.wait(-10 * time.Second)
+		for step := range 3 {
+			want := until + time.Duration(10-3*step)*time.Second
+			if d := s.allow(t, key, l, 1); d.Allowed || d.RetryAfter != want {
+				t.Errorf("%s: before its beginning: %+v, want to be denied for %v", l, answerOf(d), want)
+			}
+			s.wait(3 * time.Second)
+		}
+		if d := s.allow(t, key, l, 1); d.Allowed {
+			t.Errorf("%s: in the same window again: %+v", l, answerOf(d))
+		}
+		s.wait(until + time.Second)
+		if d := s.allow(t, key, l, 10); !d.Allowed {
+			t.Errorf("%s: in the next window: %+v", l, answerOf(d))
+		}
+	}
+}
+
 // recovery returns how long a limit takes at most until it is as good as new.
 func (s *stand) recovery(t *rapid.T, l core.Limit) time.Duration {
 	if s.algorithm == "sliding-window" {

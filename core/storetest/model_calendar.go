@@ -140,13 +140,14 @@ func (s dated) stands(l numbers, now int64) (taken dated, repaired bool) {
 		return dated{by: l}, false
 	}
 	s.by = l
-	if start, end := l.calendar(now); s.start >= end {
+	near := min((3 * time.Hour).Microseconds(), (s.end-s.start)/8)
+	if start, end := l.calendar(now); s.start-end > near {
 		s.start, s.end, repaired = start, end, true
+		near = min((3 * time.Hour).Microseconds(), (end-start)/8)
 	}
 	s.closes = s.end
 	// The window by this limit that its end is in the middle of may be the same one, by other clocks.
 	start, end := l.calendar(s.end)
-	near := min((3 * time.Hour).Microseconds(), (s.end-s.start)/8)
 	if start < s.end && end-s.end <= near && max(start-s.start, s.start-start) <= near {
 		s.closes = end
 	}
@@ -201,7 +202,8 @@ func (s dated) settled(c charge, asked numbers, events int, raise bool, now int6
 		s.start, s.end = asked.calendar(now)
 		s.closes = s.end
 	}
-	if c.at != 0 && c.at < s.start && (asked.each() == 0 || events < 0) {
+	start, _ := asked.calendar(now)
+	if c.at != 0 && c.at < min(s.start, start) && (asked.each() == 0 || events < 0) {
 		return stood, false
 	}
 	count := counted(s.count, mostCharged(c.check.Limit), events, raise)

@@ -16,8 +16,9 @@ import (
 //
 // A state contains its window, since the check that opened it may have reckoned otherwise: a named limit may have had
 // another period, and another process may know other rules of a time zone. Events count until the end of the window in
-// which they were counted, and the next window opens then. No check moves that end. Where the same window ends a little
-// later by this reckoning, they count until then: see linger.
+// which they were counted, and the next window opens then. No check moves that end, also while the clock has
+// stepped back into the window before. If it has stepped back further, they count as those of the window in which it is. Where the
+// same window ends a little later by this reckoning, they count until then: see linger.
 type dated struct{}
 
 func (dated) units(p *Params) (Units, error) {
@@ -61,7 +62,7 @@ func (dated) counted(s *Spec, st *State, now int64) counted {
 		return fresh
 	}
 	c := counted{count: st.level, start: st.at, end: st.previous, each: st.spec.Each}
-	if c.start >= end { // the clock has stepped back
+	if c.start-end > c.linger() { // the clock has stepped back, behind the window before
 		c.start, c.end, c.repair = start, end, true
 	}
 	c.until = c.end
@@ -133,7 +134,8 @@ func (d dated) store(s *Spec, st *State, u Usage, now int64, cost int, _ Holder)
 
 func (d dated) settle(s *Spec, st *State, now int64, c *Correction) bool {
 	own := d.counted(s, st, now)
-	if c.At.At != 0 && c.At.At < own.start && !s.owes(c) {
+	start, _ := s.calendar.Window(now)
+	if c.At.At != 0 && c.At.At < min(own.start, start) && !s.owes(c) {
 		return false // that window has closed
 	}
 	change := countChange(s, own.count, c)

@@ -80,7 +80,7 @@ local function count(found, limit, fields)
     found.used, found.stands, found.expires = used, each == limit.each, limit.lingers
     found.paid = paid(limit, used, each, start, closes, limit.lingers - closes)
   else
-    if start >= closes then -- the clock has stepped back
+    if start - closes > lingering(start, finish) - finish then -- the clock has stepped back, behind the window before
       start, finish, found.repair = opens, closes, true
     end
     local lingers, last = lingering(start, finish), finish
@@ -146,7 +146,7 @@ end
 
 local function adjust(limit, charged, found, correction)
   local used, units, at = found.used, correction.units, correction.at
-  if at > 0 and at < (found.start or limit.opens) and not (charged.each and units > 0) then
+  if at > 0 and at < math.min(found.start or limit.opens, limit.opens) and not (charged.each and units > 0) then
     return 0, 0 -- its window has closed
   end
   if correction.how == 'raise' then
