@@ -42,7 +42,7 @@ func optionRows(t *testing.T) map[string]row {
 }
 
 // optionPackages are the packages whose options a program sets.
-var optionPackages = []string{"core", "guard", "keyfuncs", "lists", "policies", "outbound", "telemetry", "telemetry/offenders"}
+var optionPackages = []string{"core", "guard", "keyfuncs", "lists", "policies", "outbound", "jobs", "telemetry", "telemetry/offenders"}
 
 // optionTypes are the types with fields that a program sets, besides those whose names end in Options.
 var optionTypes = map[string][]string{"core": {"Ban", "Check", "Tolerance"}, "guard": {"Policy", "BanPolicy", "SettlePolicy", "QueuePolicy", "Lists"}, "outbound": {"Retry"}}
