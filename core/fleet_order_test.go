@@ -480,7 +480,7 @@ func TestWaiterThatIsHeldBackLeavesTheOrder(t *testing.T) {
 // A waiter notices units that another process has given back, however far away it was told to ask again.
 func TestWaiterNoticesAResetOfAnotherProcess(t *testing.T) {
 	client := redistest.Shared(t).Client(t)
-	limit := core.TokenBucket(1, core.PerHour(1))
+	limit := core.TokenBucket(10, core.PerHour(1))
 	for name, wait := range map[string]func(context.Context, *core.Limiter) error{
 		"Wait": func(ctx context.Context, l *core.Limiter) error { return l.Wait(ctx, "key", limit) },
 		"WaitAll": func(ctx context.Context, l *core.Limiter) error {
@@ -490,24 +490,62 @@ func TestWaiterNoticesAResetOfAnotherProcess(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			all, prefix := fleet(t, client, 2)
-			if d, err := all[0].Allow(t.Context(), "key", limit); err != nil || !d.Allowed {
-				t.Fatal(d, err)
-			}
-			ended := make(chan error, 1)
-			go func() { ended <- wait(t.Context(), all[0]) }()
-			waitingFor(t, client, prefix, "key", limit, 1)
-			if err := all[1].Reset(t.Context(), "key", limit); err != nil {
+			all, prefix := fleet(t, client, 3)
+			if _, err := all[0].AllowN(t.Context(), "key", limit, limit.Capacity()); err != nil {
 				t.Fatal(err)
 			}
-			select {
-			case err := <-ended:
-				if err != nil {
-					t.Error(err)
+			ended := make(chan error, 2)
+			for i := range cap(ended) { // the second one is behind the first, of another process
+				go func() { ended <- wait(t.Context(), all[i]) }()
+				waitingFor(t, client, prefix, "key", limit, i+1)
+				time.Sleep(200 * time.Millisecond) // long before, so that it leaves all room to the first
+			}
+			time.Sleep(1300 * time.Millisecond) // both have looked
+			if err := all[2].Reset(t.Context(), "key", limit); err != nil {
+				t.Fatal(err)
+			}
+			over := time.After(patient)
+			for range cap(ended) {
+				select {
+				case err := <-ended:
+					if err != nil {
+						t.Error(err)
+					}
+				case <-over:
+					t.Fatal("it waits beside what is free")
 				}
-			case <-time.After(patient):
-				t.Error("it waits beside what is free")
 			}
 		})
 	}
+}
+
+// A call for a place that a hold-back denies at its turn is no waiter for the place any more: others have it.
+func TestCallThatIsHeldBackIsNoWaiterForItsPlace(t *testing.T) {
+	client := redistest.Shared(t).Client(t)
+	all, prefix := fleet(t, client, 2)
+	limit := core.Concurrent(1, time.Minute).Named("one")
+	p, err := all[1].TryAcquire(t.Context(), "key", limit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		_, err := all[0].Acquire(ctx, "key", limit, core.WithHoldBack())
+		ended <- err
+	}()
+	registered(t, client, redisKey(prefix, "key", limit), 1)
+	if err := all[1].HoldBack(t.Context(), "key", time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	registered(t, client, redisKey(prefix, "key", limit), 0) // it has asked, as it does in case a message was lost
+	p.Release()
+	within, giveUp := context.WithTimeout(t.Context(), patient)
+	defer giveUp()
+	if p, err = all[1].Acquire(within, "key", limit); err != nil {
+		t.Fatal(err)
+	}
+	p.Release()
+	cancel()
+	<-ended
 }

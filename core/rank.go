@@ -67,51 +67,47 @@ func (l *Limiter) rankOf() func(wait.QueueKey) wait.Rank {
 	}
 }
 
-// rank is the rank of a queue in Redis. If Redis does not tell it, there is no order meanwhile.
+// rank is the rank of a queue in Redis. If Redis does not tell it, the others count as they were told last.
 type rank struct {
 	limiter *Limiter
 	line    uint64
 	queue   *wait.QueueKey // nil: it is the rank of a line
 	inStore *redisstore.Rank
+	others  []wait.Other // as told last
 }
 
 // Stand implements [wait.Rank].
-func (r *rank) Stand(first wait.Request, came, next time.Time, calls bool) []wait.Other {
+func (r *rank) Stand(first wait.Request, came, next time.Time, room int) []wait.Other {
 	if r.queue != nil { // it may have left before, and stand again
 		r.limiter.ranks.queues.Store(r.line, *r.queue)
 	}
 	r.limiter.wakes.Use() // others may call, also those that come later
-	list, err := r.inStore.Stand(first.Cost, came, next, calls)
+	list, err := r.inStore.Stand(first.Cost, came, next, room)
 	if err != nil {
-		return nil
+		return r.others // they have hardly been served meanwhile
 	}
-	others := make([]wait.Other, len(list))
+	r.others = make([]wait.Other, len(list))
 	for i, other := range list {
-		others[i] = wait.Other{Came: other.Came, Units: other.Cost}
+		r.others[i] = wait.Other{Came: other.Came, Units: other.Cost}
 	}
-	return others
-}
-
-// Behind implements [wait.Rank].
-func (r *rank) Behind(q wait.Request, units int, far bool) wait.Request {
-	q.Older, q.Far = units, far
-	return q
+	return r.others
 }
 
 // Leave implements [wait.Rank].
 func (r *rank) Leave() {
 	r.inStore.Leave()
+	r.others = nil
 	r.limiter.ranks.queues.Delete(r.line)
 }
 
 // heldUp reports whether all room goes to older waiters of other processes: either there is never enough for them and
 // this one, or further waiters behind them are older than this one, too. Then the call only asks whether there is room.
-func heldUp(q *wait.Request) bool { return q.Far || q.Older > q.Limit.Capacity-q.Cost }
+func heldUp(q *wait.Request) bool { return q.Older.Far || q.Older.Units > q.Limit.Capacity-q.Cost }
 
 // together returns how many of the first requests are made together: those with the same number of older units.
 func together(requests []wait.Request) int {
 	for i := range requests {
-		if requests[i].Older != requests[0].Older || heldUp(&requests[0]) {
+		if requests[i].Older.Units != requests[0].Older.Units || heldUp(&requests[0]) {
 			return max(1, i)
 		}
 	}
@@ -121,23 +117,23 @@ func together(requests []wait.Request) int {
 // schedule adds the older waiters to the denial of a waiter, and sets when it asks again: long before all of them have
 // been served, since they may be gone.
 func schedule(q *wait.Request, a *wait.Answer, denied *Decision, held time.Duration) {
-	if q.Older == 0 {
+	if q.Older.Units == 0 {
 		return
 	}
-	now, takes := time.Now(), microseconds(q.Limit.Spacing(q.Older))
+	now, takes := time.Now(), microseconds(q.Limit.Spacing(q.Older.Units))
 	alone := denied.RetryAfter
 	if heldUp(q) {
 		denied.RetryAfter += takes
 	} else {
 		alone = max(0, alone-takes)
 	}
-	if a.Older = denied.Remaining >= q.Cost; a.Older {
-		alone = min(max(takes, time.Millisecond), callsAgain)
+	if denied.Remaining >= max(q.Cost, q.Older.First) {
+		a.Room, alone = denied.Remaining, min(max(takes, time.Millisecond), callsAgain)
 	} else {
-		alone += outlived
+		alone = outlived + max(alone, microseconds(q.Limit.Spacing(max(0, q.Older.First-denied.Remaining))))
 	}
 	a.Again = now.Add(max(held, alone))
-	if a.Next = now.Add(max(held, denied.RetryAfter)); a.Older && a.Next.Before(a.Again) {
+	if a.Next = now.Add(max(held, denied.RetryAfter)); a.Room > 0 && a.Next.Before(a.Again) {
 		a.Next = a.Again
 	}
 }
@@ -166,11 +162,11 @@ func (r *lineRank) known() ([]wait.Other, time.Duration) {
 }
 
 // tell publishes the first call of the line, and learns of other processes.
-func (r *lineRank) tell(units int, came, next time.Time, calls bool) {
+func (r *lineRank) tell(units int, came, next time.Time, room int) {
 	r.telling.Lock()
 	defer r.telling.Unlock()
 	began := time.Now()
-	others := r.rank.Stand(wait.Request{Cost: units}, came, next, calls)
+	others := r.rank.Stand(wait.Request{Cost: units}, came, next, room)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.others, r.took = others, time.Since(began)
@@ -208,9 +204,9 @@ type ranked struct {
 	line  uint64
 	rank  *lineRank // nil: there is no order over processes
 
-	due   time.Time // of the next try
-	older int       // units that the latest try left to older calls of other processes
-	room  bool      // there is room for these
+	due   time.Time  // of the next try
+	older wait.Older // calls of other processes for which the latest try left room
+	room  int        // how many units there are for these, if the oldest one and this one fit in them; else 0
 }
 
 // publish tells other processes of a call that a rate has denied, if it is the first of its line.
@@ -261,7 +257,7 @@ func (q *waitedCall) early(lacks []wait.Lack) (due time.Time) {
 // room for this call, too.
 func (q *waitedCall) leaveRoom(ctx context.Context, w *wait.Waiter, checks []Check) bool {
 	at := &q.ranked
-	at.older, at.room = 0, false
+	at.older, at.room = wait.Older{}, 0
 	if at.rank == nil {
 		return true
 	}
@@ -271,23 +267,22 @@ func (q *waitedCall) leaveRoom(ctx context.Context, w *wait.Waiter, checks []Che
 	}
 	c := &checks[at.check]
 	if _, first := q.limiter.lines.Of(w, classOf(c)); first {
-		at.rank.tell(c.Units(), q.arrived, at.due, false)
+		at.rank.tell(c.Units(), q.arrived, at.due, 0)
 		if others, _ = at.rank.known(); time.Until(at.due) <= longestLead { // else it was called
 			wait.Until(ctx, at.due)
 		}
 	}
-	var far bool
-	at.older, far = wait.Before(others, q.arrived)
-	if far || at.older > classOf(c).Ceiling-c.Units() {
+	at.older = wait.OlderThan(q.arrived, others)
+	if at.older.Far || at.older.Units > classOf(c).Ceiling-c.Units() {
 		return false
 	}
-	c.Headroom += at.older
+	c.Headroom += at.older.Units
 	return true
 }
 
 // takeRoom undoes leaveRoom in the checks of an answer.
 func (q *waitedCall) takeRoom(r *Reservation) {
-	if q.ranked.older > 0 {
+	if q.ranked.older.Units > 0 {
 		r.checks[q.ranked.check].Headroom = q.checks[q.ranked.check].Headroom
 	}
 }
@@ -303,7 +298,8 @@ func (q *waitedCall) yield(ctx context.Context, w *wait.Waiter) (lacks []wait.La
 		if err != nil {
 			return nil, err
 		}
-		switch d := &r.decisions[0]; {
+		d := &r.decisions[0]
+		switch {
 		case d.RetryAfter == Never: // its plan has shrunk: an ordinary try says so
 			q.ranked.rank, lack.At = nil, time.Now()
 			return []wait.Lack{lack}, nil
@@ -314,7 +310,12 @@ func (q *waitedCall) yield(ctx context.Context, w *wait.Waiter) (lacks []wait.La
 			lack.At = lack.At.Add(min(q.takes(), outlived))
 			return []wait.Lack{lack}, nil
 		}
-		q.ranked.room = true
+		left := d.Remaining - c.Headroom
+		if missing := q.ranked.older.First - left; missing > 0 {
+			lack.At = time.Now().Add(microseconds(c.Limit.known().Spacing(missing)) + outlived)
+			return []wait.Lack{lack}, nil
+		}
+		q.ranked.room = left
 	}
 	lack.At = time.Now().Add(q.soon())
 	return []wait.Lack{lack}, nil
@@ -323,11 +324,12 @@ func (q *waitedCall) yield(ctx context.Context, w *wait.Waiter) (lacks []wait.La
 // schedule sets when a call tries again that has left room for older calls of other processes and was denied.
 func (q *waitedCall) schedule(r *Reservation, lacks []wait.Lack) {
 	at := &q.ranked
-	if at.older == 0 || len(lacks) != 1 || lacks[0].Class != classOf(&q.checks[at.check]) {
+	if at.older.Units == 0 || len(lacks) != 1 || lacks[0].Class != classOf(&q.checks[at.check]) {
 		return
 	}
 	c := &q.checks[at.check]
-	if at.room = r.decisions[at.check].Remaining-c.Headroom >= c.Units(); at.room {
+	if left := r.decisions[at.check].Remaining - c.Headroom; left >= max(c.Units(), at.older.First) {
+		at.room = left
 		lacks[0].At = time.Now().Add(q.soon())
 	} else if takes := q.takes(); takes > outlived {
 		lacks[0].At = lacks[0].At.Add(outlived - takes)
@@ -336,7 +338,7 @@ func (q *waitedCall) schedule(r *Reservation, lacks []wait.Lack) {
 
 // takes returns how long it takes until the units of older calls have recovered.
 func (q *waitedCall) takes() time.Duration {
-	return microseconds(q.checks[q.ranked.check].Limit.known().Spacing(q.ranked.older))
+	return microseconds(q.checks[q.ranked.check].Limit.known().Spacing(q.ranked.older.Units))
 }
 
 // soon returns after which time a call asks again that older ones of other processes were called before.

@@ -190,7 +190,7 @@ func checksOfWaiter(q *wait.Request) []Check {
 	if heldUp(q) {
 		checks[0].Mode = Condition
 	} else {
-		checks[0].Headroom = q.Older
+		checks[0].Headroom = q.Older.Units
 	}
 	if q.Heeds {
 		checks = append(checks, heldBackCheck(q.Key))

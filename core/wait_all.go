@@ -91,6 +91,7 @@ type waitedCall struct {
 	cause      error     // of a LimitedError: that of the context's deadline, or nil
 	placesOnly bool      // see unexported.PlacesOnly
 
+	told    []wait.Lack    // the limits for which it sleeps, each with the instant that it was told, while it looks before
 	denied  *Reservation   // the latest answer, which is a denial; nil: it was never made
 	ranked  ranked         // among the calls of other processes that wait for the same rate
 	waiters []*call.Waiter // the registrations under which the checks ask just now, if they do
@@ -224,6 +225,11 @@ func (q *waitedCall) stand(ctx context.Context, w *wait.Waiter) (*Reservation, e
 			}
 		}
 		r, lacks, err := q.ask(ctx, w)
+		if err != nil && ctx.Err() == nil && q.limiter.open.Err() == nil {
+			if lacks = q.sleepsOn(err); lacks != nil {
+				err = nil
+			}
+		}
 		switch {
 		case r != nil && ctx.Err() != nil:
 			q.limiter.cancelLater(r)
@@ -237,6 +243,9 @@ func (q *waitedCall) stand(ctx context.Context, w *wait.Waiter) (*Reservation, e
 		}
 		due := q.early(lacks)
 		q.limiter.lines.Denied(w, lacks)
+		for i, line := range q.lines { // the call may stand in none of these any more
+			q.forget(i, line, nil)
+		}
 		q.publish(w, lacks, due)
 	}
 }
@@ -247,7 +256,9 @@ func (q *waitedCall) ask(ctx context.Context, w *wait.Waiter) (r *Reservation, l
 	checks := q.next()
 	q.register(w, checks)
 	if !q.leaveRoom(ctx, w, checks) {
-		lacks, err = q.yield(ctx, w)
+		if lacks, err = q.yield(ctx, w); err == nil {
+			q.lookAgain(lacks)
+		}
 		return nil, lacks, err
 	}
 	if r, err = q.reserve(ctx, checks, q.waiters); err != nil {
@@ -301,11 +312,28 @@ func (q *waitedCall) lookAgain(lacks []wait.Lack) {
 		return
 	}
 	look := time.Now().Add(wait.LookAgain(time.Since(q.arrived)))
+	q.told = nil
 	for i := range lacks {
 		if lacks[i].At.After(look) {
+			if q.told == nil {
+				q.told = slices.Clone(lacks)
+			}
 			lacks[i].At = look
 		}
 	}
+}
+
+// sleepsOn returns the limits for which the call sleeps on after it has looked in vain because the store has failed, or nil if it has
+// not only looked.
+func (q *waitedCall) sleepsOn(err error) []wait.Lack {
+	_, denied := errors.AsType[*LimitedError](err)
+	now := time.Now()
+	if denied || !slices.ContainsFunc(q.told, func(l wait.Lack) bool { return l.At.After(now) }) {
+		return nil
+	}
+	lacks := q.told
+	q.lookAgain(lacks)
+	return lacks
 }
 
 // reserve makes a call of the waiter.

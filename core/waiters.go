@@ -89,7 +89,10 @@ func (l *Limiter) askForWaiters(ctx context.Context, requests []wait.Request) (a
 			held = denied[1].RetryAfter
 		}
 		if a.Never = latest.RetryAfter == Never; !a.Never {
-			a.Next, a.Full, a.Held = time.Now().Add(max(latest.RetryAfter, held)), latest.RetryAfter >= held, latest.RetryAfter < held
+			now := time.Now()
+			if a.Next, a.Full = now.Add(max(latest.RetryAfter, held)), latest.RetryAfter >= held; !a.Full {
+				a.Held = now.Add(held)
+			}
 			schedule(&requests[len(granted)], &a, &latest, held)
 		}
 	} else {

@@ -49,18 +49,14 @@ func (w *Wakes) Rank(line uint64, key string, spec *exact.Spec, class string) *R
 }
 
 // Stand publishes the first waiter of its queue: its cost, when it came and when it asks next. It returns the first
-// waiters of the others. With calls set, the older ones ask at once.
-func (r *Rank) Stand(cost int, came, next time.Time, calls bool) ([]Other, error) {
+// waiters of the others. The older ones for which there is room, in units, ask at once.
+func (r *Rank) Stand(cost int, came, next time.Time, room int) ([]Other, error) {
 	name := r.id + " " + strconv.Itoa(cost)
 	if !came.Equal(r.came) {
 		r.since = 0
 	}
-	word := ""
-	if calls {
-		word = "call"
-	}
 	until := min(max(0, time.Until(next)), farthest)
-	text, err := r.run(name, r.name, time.Since(came).Microseconds(), r.since, until.Microseconds(), word, r.channel)
+	text, err := r.run(name, r.name, time.Since(came).Microseconds(), r.since, until.Microseconds(), room, r.channel)
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +86,7 @@ func (r *Rank) read(text string) (others []Other, err error) {
 // Leave tells the other processes that the queue has no waiter any more.
 func (r *Rank) Leave() {
 	if r.name != "" {
-		_, _ = r.run("", r.name, 0, 0, 0, "", "") // it is forgotten soon in any case
+		_, _ = r.run("", r.name, 0, 0, 0, 0, "") // it is forgotten soon in any case
 		r.name = ""
 	}
 }

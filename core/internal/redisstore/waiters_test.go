@@ -503,7 +503,13 @@ func newHall(t *testing.T) *hall {
 // ask asks for places, and reports whether they are granted. waiter is nil for a call that does not wait.
 func (h *hall) ask(holder exact.Holder, places int, waiter *call.Waiter) bool {
 	h.Helper()
-	c := callOf(call.Check{Key: "key", Spec: hundred, Units: places, Holder: holder, Waiter: waiter})
+	return h.askBelow(0, holder, places, waiter)
+}
+
+// askBelow is ask with a headroom.
+func (h *hall) askBelow(headroom int, holder exact.Holder, places int, waiter *call.Waiter) bool {
+	h.Helper()
+	c := callOf(call.Check{Key: "key", Spec: hundred, Units: places, Headroom: headroom, Holder: holder, Waiter: waiter})
 	if _, err := h.store.Decide(context.Background(), []*call.Call{c}); err != nil {
 		h.Fatal(err)
 	}
@@ -544,6 +550,12 @@ func TestOldestWaiterAmongManyWants(t *testing.T) {
 	}
 	all := waiters(50)
 	costs := func(i int) int { return 60 - i }
+	withHeadroom := waiters(40) // older, and waiting for as long as the room is used
+	for i, w := range withHeadroom {
+		w.ID = fmt.Sprintf("batch%d-1", i)
+		w.Age = 10_000_000
+		h.askBelow(60+i, call.NewHolder(), 1, w)
+	}
 	for range 4 {
 		for i, w := range all {
 			if h.ask(call.NewHolder(), costs(i), w) {
@@ -551,6 +563,10 @@ func TestOldestWaiterAmongManyWants(t *testing.T) {
 			}
 			h.now += 1000
 			w.Age += 200_000
+		}
+		for i, w := range withHeadroom {
+			w.Age += 200_000
+			h.askBelow(60+i, call.NewHolder(), 1, w)
 		}
 		h.now += 150_000
 	}

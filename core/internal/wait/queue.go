@@ -22,8 +22,7 @@ type Request struct {
 	QueueKey
 
 	Cost  int
-	Older int   // units wanted by older waiters of other processes
-	Far   bool  // other processes have further waiters that are older than this one
+	Older Older // waiters of other processes
 	Cause error // of the deadline that bounds the wait, or nil
 }
 

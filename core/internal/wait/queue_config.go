@@ -61,12 +61,12 @@ type Answer struct {
 	Next time.Time
 	// Again is when to ask again at the latest, in case the room that Next leaves is not used. The zero time is at Next.
 	Again time.Time
-	// Older says that the first request that was not granted would fit without the units of older waiters of other
-	// processes.
-	Older bool
-	// Held says that something else than units keeps the requests from being granted before Next: others need not leave room for them
-	// until then.
-	Held bool
+	// Room is how many units there are for older waiters of other processes, if the first request that was not granted, and the oldest of
+	// these waiters, would fit in them. It is 0 otherwise.
+	Room int
+	// Held is until when something else than units keeps the requests from being granted: others need not leave room for them until then.
+	// The zero time says that nothing does.
+	Held time.Time
 	// Full says that the request which is granted at Next leaves no room for others.
 	Full bool
 	// Never says that the first request which was not granted never will be.

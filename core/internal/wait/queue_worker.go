@@ -115,6 +115,10 @@ func (q *queue) group() []*queued {
 // that has left goes to one behind it with an equal request. A waiter without a grant waits on. q is
 // locked.
 func (q *queue) answered(group []*queued, answer Answer) (unused []Grant) {
+	if answer.Err != nil && q.known() { // they have only looked, and the former answer holds
+		q.lookLater(group)
+		return nil
+	}
 	q.schedule(&answer)
 	unused = answer.Grants
 	blocked := false // a waiter without a grant is not overtaken
@@ -159,17 +163,29 @@ func (q *queue) answered(group []*queued, answer Answer) (unused []Grant) {
 	return unused
 }
 
+// lookLater has a group that has looked in vain look later. q is locked.
+func (q *queue) lookLater(group []*queued) {
+	for _, w := range group {
+		if w.asked = false; w.waits && w.overdue {
+			q.tell(w, outcome{err: q.latest.Deny(&w.request, q.next)})
+		}
+	}
+	if now := time.Now(); q.first != nil {
+		q.again = now.Add(LookAgain(now.Sub(q.first.came)))
+	}
+}
+
 // schedule keeps the parts of an answer about later requests: above all when to make the next one. q is locked.
 func (q *queue) schedule(answer *Answer) {
 	if answer.Err != nil {
-		q.next, q.again, q.full, q.standing.held = time.Time{}, time.Time{}, false, false
+		q.next, q.again, q.full, q.standing.held = time.Time{}, time.Time{}, false, time.Time{}
 		if _, none := q.latest.(unanswered); none {
 			q.latest = unanswered{answer.Err}
 		}
 		return
 	}
 	q.latest, q.next, q.again, q.full = answer.Latest, answer.Next, answer.Again, answer.Full
-	q.standing.older, q.standing.held = answer.Older, answer.Held
+	q.standing.room, q.standing.held = answer.Room, answer.Held
 	if q.woken {
 		q.next = time.Time{}
 	}

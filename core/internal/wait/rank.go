@@ -6,13 +6,19 @@ import "time"
 // One goroutine uses it at a time.
 type Rank interface {
 	// Stand publishes the first waiter of the queue: its request, when it came, and when it asks next. It returns the
-	// first waiters of the others. With calls set, the earlier ones ask at once.
-	Stand(first Request, came, next time.Time, calls bool) []Other
-	// Behind returns the request with room left for some units of others. far says that one of them came so long before
-	// that more of its process have, too: then the request is not granted at all, and only finds out when there is room.
-	Behind(q Request, units int, far bool) Request
+	// first waiters of the others. The earlier ones for which there is room, in units, ask at once.
+	Stand(first Request, came, next time.Time, room int) []Other
 	// Leave tells the other processes that this queue has no waiter any more, or none that could be granted just now.
 	Leave()
+}
+
+// Older is the first waiters of other processes that came before a request. The request leaves room for their units.
+type Older struct {
+	Units int // how many they want
+	First int // how many of these the one wants that came first
+	// Far says that one of them came so long before that more of its process have, too: then the request is not granted at all, and only
+	// finds out when there is room.
+	Far bool
 }
 
 // Other is the first waiter of another queue or line, mostly of another process.
@@ -29,6 +35,9 @@ const (
 	fresh = 10 * time.Millisecond
 	// linger is for how long a queue without waiters remembers the waiters of other processes.
 	linger = 200 * time.Millisecond
+	// returns is how long before the end of a hold-back its waiters stand in the order again, so that the first one that asks knows the
+	// others.
+	returns = 100 * time.Millisecond
 	// longestLead is how long before its request a waiter publishes itself, at most.
 	longestLead = 20 * time.Millisecond
 )
@@ -41,8 +50,8 @@ type standing struct {
 	at     time.Time
 	told   time.Time     // when the waiter was said to ask next
 	took   time.Duration // how long Stand took
-	older  bool          // see Answer
-	held   bool          // see Answer
+	room   int           // see Answer
+	held   time.Time     // see Answer
 	behind int           // units of others that the latest request has left room for
 	sure   bool          // none of these has been served meanwhile
 }
@@ -55,63 +64,70 @@ func (q *queue) stands(wait time.Duration) bool {
 	case s.rank == nil, q.aside():
 		return false
 	case wait > max(fresh, s.took):
-		return s.of != q.first || s.older || !s.told.Equal(q.due()) || !s.sure && time.Since(s.at) >= fresh
+		return s.of != q.first || s.room > 0 || !s.told.Equal(q.due()) || !s.sure && time.Since(s.at) >= fresh
 	case wait > min(s.took, longestLead):
 		return false
 	}
-	return s.older || s.of != q.first && len(s.others) > 0 || time.Since(s.at) > fresh
+	return s.room > 0 || s.of != q.first && len(s.others) > 0 || time.Since(s.at) > fresh
 }
 
 // tellOthers publishes the first waiter. q is locked, but not during the call of Stand.
 func (q *queue) tellOthers() {
 	s := &q.standing
-	w, due, older := q.first, q.due(), s.older
+	w, due, room := q.first, q.due(), s.room
 	q.mu.Unlock()
 	began := time.Now()
-	others := s.rank.Stand(w.request, w.came, due, older)
+	others := s.rank.Stand(w.request, w.came, due, room)
 	ended := time.Now()
 	q.mu.Lock()
 	s.sure = s.of == w && s.told.Equal(due) || s.behind == 0
-	s.of, s.others, s.at, s.told, s.took, s.older = w, others, ended, due, ended.Sub(began), false
-	if units, _ := q.before(w); units < s.behind { // the waiters served since were counted twice
+	s.of, s.others, s.at, s.told, s.took, s.room = w, others, ended, due, ended.Sub(began), 0
+	if q.older(w).Units < s.behind { // the waiters served since were counted twice
 		s.behind, q.again = 0, ended
 	}
 }
 
 // aside reports whether the first waiter stands in no order with others just now, since none of them could let it pass. q is locked.
 func (q *queue) aside() bool {
-	return q.standing.held && time.Until(q.next) > min(q.standing.took, longestLead)
+	return time.Until(q.standing.held) > returns
 }
 
 // leaveOthers has the other processes forget the first waiter until it is published again. q is locked, but not meanwhile.
 func (q *queue) leaveOthers() {
 	s := &q.standing
-	*s = standing{rank: s.rank, took: s.took, held: true, sure: true}
+	*s = standing{rank: s.rank, took: s.took, held: s.held, sure: true}
 	q.mu.Unlock()
 	s.rank.Leave()
 	q.mu.Lock()
 }
 
-// Before returns how many units the first waiters of other processes want that came before an instant, and whether one of
-// them came long before.
-func Before(others []Other, came time.Time) (units int, far bool) {
+// OlderThan returns the first waiters of other processes that came before an instant.
+func OlderThan(came time.Time, others []Other) (older Older) {
+	first := came
 	for _, other := range others {
-		if other.Came.Before(came) {
-			units += other.Units
-			far = far || came.Sub(other.Came) > slack
+		if !other.Came.Before(came) {
+			continue
+		}
+		older.Units += other.Units
+		older.Far = older.Far || came.Sub(other.Came) > slack
+		if other.Came.Before(first) {
+			first, older.First = other.Came, other.Units
 		}
 	}
-	return units, far
+	return older
 }
 
-// before is Before for a waiter. q is locked.
-func (q *queue) before(w *queued) (units int, far bool) {
-	return Before(q.standing.others, w.came)
+// older is OlderThan a waiter. q is locked.
+func (q *queue) older(w *queued) Older {
+	return OlderThan(w.came, q.standing.others)
 }
 
 // lead returns the part of a wait for the first waiter's request after which the worker publishes the waiter again,
 // shortly before the request. q is locked.
 func (q *queue) lead(wait time.Duration) time.Duration {
+	if q.aside() {
+		return min(wait, time.Until(q.standing.held)-returns)
+	}
 	lead := min(q.standing.took, longestLead)
 	if q.standing.rank == nil || wait <= lead {
 		return wait
@@ -151,8 +167,7 @@ func (q *queue) lingers(timer *time.Timer) bool {
 // follows reports whether a waiter may be asked for together with the first one: no other process has a much older one. q
 // is locked.
 func (q *queue) follows(w *queued) bool {
-	_, far := q.before(w)
-	return !far
+	return !q.older(w).Far
 }
 
 // requests returns the requests of a group, each of which leaves room for the others that came before. q is locked.
@@ -160,12 +175,9 @@ func (q *queue) requests(group []*queued) []Request {
 	requests := make([]Request, len(group))
 	for i, w := range group {
 		requests[i] = w.request
-		units, far := q.before(w)
-		if units > 0 {
-			requests[i] = q.standing.rank.Behind(w.request, units, far)
-		}
+		requests[i].Older = q.older(w)
 		if i == 0 {
-			q.standing.behind = units
+			q.standing.behind = requests[0].Older.Units
 		}
 	}
 	return requests

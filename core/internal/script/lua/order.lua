@@ -4,7 +4,7 @@
 --       has the instant at which the waiter counts as gone unless it asks again, added to living.
 -- ARGV  the waiter, or nothing if none is left: its id, a space and its cost; the former waiter of this line, or nothing;
 --       for how many microseconds it has waited; the instant since when, if this script has returned it before, or else 0; in
---       how many microseconds it asks again; "call" if the older waiters are to ask at once, since there is room for them;
+--       how many microseconds it asks again; how many units there are for older waiters, which are to ask at once as far as these reach;
 --       the channel of processes, without the name of one.
 --
 -- Returns since when it has waited, and for each other waiter by how much longer that one has waited, and its cost.
@@ -27,7 +27,7 @@ local latest = now - tonumber(ARGV[3]) -- less than since where the clock has st
 if since == 0 or since > latest then
   since = latest
 end
-local own, told = string.match(name, '^%S+'), { format('%d', since) }
+local own, told, room = string.match(name, '^%S+'), { format('%d', since) }, tonumber(ARGV[6])
 local list = call('ZRANGE', key, '0', '+inf', 'BYSCORE', 'LIMIT', '0', most, 'WITHSCORES')
 for i = 1, #list, 2 do
   local other = list[i]
@@ -41,10 +41,13 @@ for i = 1, #list, 2 do
       if line ~= own then -- else it is about to leave
         told[#told + 1] = format('%d %s', longer, cost)
       end
-      if line ~= own and longer > 0 and ARGV[6] == 'call' then
-        try('PUBLISH', ARGV[7] .. process, number)
-        if lives > now + pause then -- it says more by then, or is gone
-          call('ZADD', key, format('%d', living + now + pause), '@' .. other)
+      if line ~= own and longer > 0 then
+        room = room - tonumber(cost) -- the oldest one comes first
+        if room >= 0 then
+          try('PUBLISH', ARGV[7] .. process, number)
+          if lives > now + pause then -- it says more by then, or is gone
+            call('ZADD', key, format('%d', living + now + pause), '@' .. other)
+          end
         end
       end
     end

@@ -7,8 +7,9 @@ local wanted, living, overdue, most_cost, largest = places.wanted, places.living
 -- How long a waiter is overtaken before others wait for it, and how long it lives after it has asked, or has been called.
 local patience, life = 500000, 900000
 
--- How many different wants of waiters hand_over looks at.
-local most_wants = 32
+-- How many different wants of waiters hand_over looks at, at how many overdue waiters for further wants, and at how many wants all
+-- calls of given_back look in one run of a script. Waiters that it does not look at ask by themselves.
+local most_wants, most_overdue, most_handed, handed = 32, 64, 64, 0
 
 -- first_of returns the first of the waiters that want the same as another one, or, without one, the first waiter with a score
 -- above a text.
@@ -28,11 +29,16 @@ local function first_of(key, above, score)
   }
 end
 
--- oldest_of returns the first waiter of the want of the waiter that is overdue and came first, or nil.
-local function oldest_of(key)
-  local name = call('ZRANGE', key, format('%d', overdue), format('(%d', places.front), 'BYSCORE', 'LIMIT', '0', '1')[1]
-  local score = name and call('ZSCORE', key, string.sub(name, 2))
-  return score and first_of(key, nil, score)
+-- add_overdue adds the first waiters of the wants from a score on for which overdue waiters have waited longest.
+local function add_overdue(key, first, from)
+  local list, added = call('ZRANGE', key, format('%d', overdue), format('(%d', places.front), 'BYSCORE', 'LIMIT', '0', most_overdue), {}
+  for _, name in ipairs(list) do
+    local score = call('ZSCORE', key, string.sub(name, 2))
+    if score and tonumber(score) >= from and not added[score] and #first < 2 * most_wants then
+      added[score] = true
+      first[#first + 1] = first_of(key, nil, score)
+    end
+  end
 end
 
 -- forget removes a waiter.
@@ -52,19 +58,16 @@ local function tell(key, name)
   return type(sent) == 'number'
 end
 
--- first_ones returns the first waiter of each want, but not all if these are many. That of the oldest waiter is always among them.
+-- first_ones returns the first waiter of each want, but not all if these are many. Those of the oldest waiters are always among them.
 local function first_ones(key)
-  local first, oldest = {}, nil
+  local first = {}
   local one = first_of(key, format('%d', wanted))
   while one and #first < most_wants do
     first[#first + 1] = one
     one = first_of(key, '(' .. one.score)
   end
   if one then
-    oldest = oldest_of(key)
-  end
-  if oldest and tonumber(oldest.score) >= tonumber(one.score) then
-    first[#first + 1] = oldest
+    add_overdue(key, first, tonumber(one.score))
   end
   return first
 end
@@ -76,7 +79,8 @@ end
 -- how many places are in use then, and the ceiling up to which callers are blocked.
 local function hand_over(key, used, before)
   local first, blocked = first_ones(key), -1
-  for _ = 1, 64 do
+  handed = handed + #first
+  for _ = 1, 2 * most_wants do
     local place
     for i, other in ipairs(first) do
       if other.at < before and (not place or other.at < first[place].at) then
@@ -121,7 +125,7 @@ end
 -- given_back hands over the places of a key that were given back, if anyone waits.
 local function given_back(key)
   local first = call('ZRANGE', key, '0', '0')[1]
-  if first and string.byte(first) >= 48 and string.byte(first) <= 57 then
+  if handed < most_handed and first and string.byte(first) >= 48 and string.byte(first) <= 57 then
     hand_over(key, places.in_use(key), largest)
   end
 end
