@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
@@ -20,6 +21,16 @@ type call struct {
 	Checks  []core.Check
 	Terms   []terms // of each check
 	MaxWait maxWait // for places
+}
+
+// callRooms are empty calls with memory to be used again: the checks of a call escape to the heap, since a store is given them.
+var callRooms = sync.Pool{New: func() any { return new(call) }}
+
+// empty makes a call empty, and keeps its memory.
+func (c *call) empty() {
+	clear(c.Checks)
+	clear(c.Terms)
+	*c = call{Checks: c.Checks[:0], Terms: c.Terms[:0]}
 }
 
 // terms are the fields of a policy that its check needs after the decision.

@@ -14,10 +14,10 @@ import (
 // errNoLimit is the error of a LimitFor that has returned no Limit: for a plan that is in no map, say.
 var errNoLimit = errors.New("LimitFor has returned no Limit: return a limit, or core.Unlimited where there is none")
 
-// call returns the call to make about a request. With an error, it returns the
+// call returns the call to make about a request, in the memory of an empty one. With an error, it returns the
 // policy that could not name its check.
-func (g *generation) call(r *http.Request, rc *requestContext) (call, error) {
-	c := call{Checks: make([]core.Check, 0, len(g.policies)), Terms: make([]terms, 0, len(g.policies))}
+func (g *generation) call(r *http.Request, rc *requestContext, room call) (call, error) {
+	c := call{Checks: slices.Grow(room.Checks, len(g.policies)), Terms: slices.Grow(room.Terms, len(g.policies))}
 	if g.asks {
 		rc.SetPathValues(r)
 	}

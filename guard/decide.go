@@ -115,16 +115,22 @@ func (g *generation) reportHolder(rc *requestContext, e *Event) {
 // result. It returns false if no list and no policy applies.
 func (g *generation) decide(rc *requestContext, e *Event) (applies bool) {
 	rc.body = g.boundBody(e.Request)
-	c, decided := g.readKeys(rc, e, rc.body)
+	room := callRooms.Get().(*call) //nolint:forcetypeassert // the pool holds nothing else
+	c, decided := g.readKeys(rc, e, rc.body, *room)
 	rc.body.lift(e.Request)
 	rc.keysRead(e.Request)
-	if decided || len(c.Checks) == 0 {
-		return decided
+	if applies = decided || len(c.Checks) > 0; applies && !decided {
+		start := time.Now()
+		decisions, err := g.ask(e.Request.Context(), rc, &c)
+		g.answer(rc, e, c, decisions, err, start)
+		if err != nil || rc.reservation != nil { // the call may still be needed
+			return true
+		}
+		room.Checks, room.Terms = c.Checks, c.Terms // they may have grown
 	}
-	start := time.Now()
-	decisions, err := g.ask(e.Request.Context(), rc, &c)
-	g.answer(rc, e, c, decisions, err, start)
-	return true
+	room.empty()
+	callRooms.Put(room)
+	return applies
 }
 
 // answer tells an event the answer to a call, which began at start: the decisions, or an error. It holds a request that
@@ -156,8 +162,9 @@ func (g *generation) answer(rc *requestContext, e *Event, c call, decisions []co
 }
 
 // readKeys returns the call to make about the request of an event, with all that the functions of lists and policies read of
-// it. If a list decides about the request, or a policy cannot name its check, it tells the event and returns true.
-func (g *generation) readKeys(rc *requestContext, e *Event, body *keyBody) (c call, decided bool) {
+// it. If a list decides about the request, or a policy cannot name its check, it tells the event and returns true. The call may take
+// the memory of an empty one.
+func (g *generation) readKeys(rc *requestContext, e *Event, body *keyBody, room call) (c call, decided bool) {
 	listed := g.options.Lists.used() && g.decideByList(e)
 	var err error
 	if !listed && g.unreadable {
@@ -165,7 +172,7 @@ func (g *generation) readKeys(rc *requestContext, e *Event, body *keyBody) (c ca
 		return c, true
 	}
 	if !listed {
-		c, err = g.call(e.Request, rc)
+		c, err = g.call(e.Request, rc, room)
 	}
 	if tooLong := body.tooLong(); tooLong != nil {
 		e.Listed, e.Unanswered, e.Status, e.Err = false, nil, http.StatusRequestEntityTooLarge, tooLong

@@ -26,7 +26,7 @@ func (g *generation) explain(r *http.Request, matched keyfuncs.Matched) Event {
 	}
 	body := g.boundBody(e.Request)
 	body.keep()
-	c, decided := g.readKeys(rc, &e, body)
+	c, decided := g.readKeys(rc, &e, body, call{})
 	if body != nil {
 		r.Body = body.rewind()
 	}

@@ -235,3 +235,33 @@ func TestWhatIsSpentWhileTheAnswerIsLeftToOthersCounts(t *testing.T) {
 		t.Errorf("settled at %d, want 7", spent)
 	}
 }
+
+// A request is settled by its own call, whichever requests have been decided since.
+func TestASettlementIsOfItsOwnCall(t *testing.T) {
+	l := memory()
+	limits := []core.Quota{core.FixedWindow(100, time.Hour), core.FixedWindow(50, time.Hour)}
+	policies := make([]guard.Policy, len(limits))
+	for i, limit := range limits {
+		policies[i] = guard.Policy{
+			Limit: limit, By: func(r *http.Request) (string, error) { return r.URL.Path, nil },
+			Settle: guard.SettlePolicy{Cost: func(r *http.Request, _ guard.Served) int { return len(r.URL.Path) }},
+		}
+	}
+	g := guard.Must(guard.New(l, guard.Options{}, policies...))
+	var verdicts []guard.Verdict
+	for n := range 20 {
+		path := "/" + strings.Repeat("a", n)
+		verdicts = append(verdicts, g.Decide(httptest.NewRequest(http.MethodGet, path, nil), nil))
+	}
+	for _, v := range verdicts {
+		v.Serve(httptest.NewRecorder(), func(http.ResponseWriter, *http.Request) int { return 0 })
+	}
+	for n := range 20 {
+		for _, limit := range limits {
+			d, err := l.Peek(t.Context(), "/"+strings.Repeat("a", n), limit)
+			if want := limit.Capacity() - n - 1; err != nil || d.Remaining != want {
+				t.Errorf("%d of %s remain of a request that costs %d, want %d; %v", d.Remaining, limit, n+1, want, err)
+			}
+		}
+	}
+}

@@ -13,7 +13,7 @@ func (m *Store) Len() int {
 	for i := range m.shards {
 		s := &m.shards[i]
 		s.mu.Lock()
-		n += len(s.entries)
+		n += s.entries.len()
 		s.mu.Unlock()
 	}
 	return n
@@ -31,10 +31,11 @@ func (m *Store) Page(ctx context.Context, page int) (states []call.NamedState, e
 	s := &m.shards[page]
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for key, e := range s.entries {
+	for e := range s.entries.all() {
 		if e.full <= now {
 			continue
 		}
+		key := e.key()
 		of := key.Identity
 		state := call.NamedState{Limit: of.Label(), Algorithm: of.Algorithm.String(), Named: of.Name != "", Shadow: of.IsShadow()}
 		state.Key, state.Hashed = call.Restore(key.Subject)
@@ -51,7 +52,7 @@ func (m *Store) Banned(ctx context.Context, key string, spec *exact.Spec) (b exa
 	s := &m.shards[m.shardOf(key, spec)]
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if e := s.entries[call.StateKey(key, spec)]; e != nil {
+	if e := s.entries.get(call.StateKey(key, spec)); e != nil {
 		b, inForce = e.state.Banned(m.Clock())
 	}
 	return b, inForce, nil
@@ -65,7 +66,7 @@ func (m *Store) Held(ctx context.Context, key string, spec *exact.Spec) ([]exact
 	s := &m.shards[m.shardOf(key, spec)]
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if e := s.entries[call.StateKey(key, spec)]; e != nil {
+	if e := s.entries.get(call.StateKey(key, spec)); e != nil {
 		return e.state.Held(m.Clock()), nil
 	}
 	return nil, nil
@@ -79,7 +80,7 @@ func (m *Store) Prepaid(ctx context.Context, key string, spec *exact.Spec) (left
 	s := &m.shards[m.shardOf(key, spec)]
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if e := s.entries[call.StateKey(key, spec)]; e != nil {
+	if e := s.entries.get(call.StateKey(key, spec)); e != nil {
 		left, spent = e.state.Prepaid()
 		topUps = e.state.ToppedUp()
 	}

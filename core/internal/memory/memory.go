@@ -43,7 +43,7 @@ func New(config Config) *Store {
 	m.shards = make([]shard, max(1, min(mostShards, m.MaxKeys/leastShardKeys)))
 	for i := range m.shards {
 		m.shards[i].bound = (m.MaxKeys + i) / len(m.shards) // in all, MaxKeys
-		m.shards[i].empty(m.Slack)
+		m.shards[i].empty(m.seed, m.Slack)
 	}
 	return m
 }
@@ -181,7 +181,7 @@ func (m *Store) decideGroup(c *call.Call, group []call.Check, places []place, no
 	}
 	for i := range group {
 		s := &m.shards[places[i].shard]
-		places[i].entry = s.entries[group[i].StateKey()]
+		places[i].entry = s.entries.get(group[i].StateKey())
 		if group[i].Charged = (exact.Charge{At: now}); !group[i].Spec.Algorithm.Noted() {
 			group[i].Charged.Order = s.pasts.Order() // after the reservations that have just been given back
 		}
@@ -211,7 +211,7 @@ func (m *Store) decideGroup(c *call.Call, group []call.Check, places []place, no
 		}
 		s := &m.shards[places[i].shard]
 		if entry == nil {
-			if check.Struck && len(s.entries) >= s.bound && !s.giveUp(now, c.Checks) {
+			if check.Struck && s.entries.len() >= s.bound && !s.giveUp(now, c.Checks) {
 				check.Struck = false // the call is denied all the same
 				continue
 			}
@@ -249,7 +249,7 @@ func (m *Store) makeRoom(group []call.Check, places []place, spared []call.Check
 				added++
 			}
 		}
-		if len(s.entries)+added > s.bound && !s.giveUp(now, spared) {
+		if s.entries.len()+added > s.bound && !s.giveUp(now, spared) {
 			return call.Unsent(call.Full, "core: the memory store is at its bound of %d keys, and found none to give up: they all deny", m.MaxKeys)
 		}
 	}
@@ -267,7 +267,7 @@ func (m *Store) Reset(ctx context.Context, key string, specs []*exact.Spec) erro
 	now := m.Clock()
 	for _, spec := range specs {
 		k := call.StateKey(key, spec)
-		e := s.entries[k]
+		e := s.entries.get(k)
 		if e == nil {
 			if s.pasts.Has(k) {
 				s.pasts.Reset(k, now, spec)
@@ -338,7 +338,7 @@ func (m *Store) Settle(ctx context.Context, list []call.Correction) error {
 func (m *Store) added(list []call.Correction, checks []call.Check, places []place) (added []call.Check, in []place) {
 	for i := range list {
 		key := list[i].StateKey()
-		if list[i].Events <= 0 || m.shards[places[i].shard].entries[key] != nil ||
+		if list[i].Events <= 0 || m.shards[places[i].shard].entries.get(key) != nil ||
 			slices.ContainsFunc(added, func(c call.Check) bool { return c.StateKey() == key }) {
 			continue
 		}
@@ -349,7 +349,7 @@ func (m *Store) added(list []call.Correction, checks []call.Check, places []plac
 
 // settle carries out a correction. The shard is locked and has room.
 func (s *shard) settle(key exact.Key, of *exact.Spec, c *exact.Correction, now int64) {
-	e := s.entries[key]
+	e := s.entries.get(key)
 	var before exact.State
 	if e != nil {
 		before = e.state
@@ -376,7 +376,7 @@ func (s *shard) settle(key exact.Key, of *exact.Spec, c *exact.Correction, now i
 // observe observes the usage after the corrections. The shard is locked.
 func (s *shard) observe(c *call.Correction, now int64) {
 	var st exact.State
-	if e := s.entries[c.StateKey()]; e != nil {
+	if e := s.entries.get(c.StateKey()); e != nil {
 		st = e.state
 	}
 	c.ObserveState(&st, now)
@@ -391,7 +391,7 @@ func (m *Store) Close() error {
 	for i := range m.shards {
 		s := &m.shards[i]
 		s.mu.Lock()
-		s.empty(m.Slack)
+		s.empty(m.seed, m.Slack)
 		s.mu.Unlock()
 	}
 	return nil

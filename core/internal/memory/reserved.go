@@ -31,7 +31,7 @@ func (s *shard) close(key exact.Key, h exact.Holder, now int64) {
 		return
 	}
 	s.forgetClosed(key, of)
-	if e := s.entries[key]; e != nil {
+	if e := s.entries.get(key); e != nil {
 		spec := e.state.Spec()
 		u, _ := spec.Observe(&e.state, now, 0)
 		s.schedule(e, spec.Keep(u, now))

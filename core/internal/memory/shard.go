@@ -2,7 +2,7 @@ package memory
 
 import (
 	"container/heap"
-	"maps"
+	"hash/maphash"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -15,14 +15,14 @@ import (
 // shard holds a part of the keys under a lock of its own.
 type shard struct {
 	mu      sync.Mutex
-	entries map[exact.Key]*entry
+	entries entries
 	leaving departures
 	bound   int // of entries
 	pasts   exact.Pasts
 	open    map[exact.Key]*exact.Reservations // of the entries that have some; nil: none has
 	most    int                               // entries since the map was made
 
-	_ [128 - 8 - 8 - 24 - 8 - 56 - 8 - 8]byte // no cache line has two shards
+	_ [192 - 8 - 24 - 24 - 8 - 56 - 8 - 8]byte // no cache line has two shards
 }
 
 // entry is a state on its way out.
@@ -30,7 +30,6 @@ type entry struct {
 	subject string // of the state's key
 	state   exact.State
 	full    int64 // when the state is as good as new
-	due     int64 // when to look whether it is: the value of full, or before
 	place   int   // in the shard's departures; -1: it is not there yet
 }
 
@@ -48,8 +47,8 @@ const (
 )
 
 // empty forgets every key.
-func (s *shard) empty(slack int64) {
-	s.entries, s.leaving, s.pasts, s.open = make(map[exact.Key]*entry), nil, exact.NewPasts(s.bound, slack), nil
+func (s *shard) empty(seed maphash.Seed, slack int64) {
+	s.entries, s.leaving, s.pasts, s.open = newEntries(seed, 0), nil, exact.NewPasts(s.bound, slack), nil
 	s.most = 0
 }
 
@@ -57,8 +56,8 @@ func (s *shard) empty(slack int64) {
 func (s *shard) add(key exact.Key) *entry {
 	key.Subject = strings.Clone(key.Subject) // it may be a part of a whole request
 	e := &entry{subject: key.Subject, place: -1}
-	s.entries[key] = e
-	s.most = max(s.most, len(s.entries))
+	s.entries.add(key, e)
+	s.most = max(s.most, s.entries.len())
 	return e
 }
 
@@ -71,12 +70,17 @@ func (s *shard) schedule(e *entry, full int64) {
 	e.full = full
 	switch {
 	case e.place < 0:
-		e.due = full
 		heap.Push(&s.leaving, e)
-	case full < e.due:
-		e.due = full
-		heap.Fix(&s.leaving, e.place)
+	case full < s.leaving[e.place].due:
+		s.move(e.place)
 	}
+}
+
+// move puts the entry at a place among the departures where its state will be as good as new.
+func (s *shard) move(place int) {
+	d := &s.leaving[place]
+	d.due = d.full
+	heap.Fix(&s.leaving, place)
 }
 
 // sweep forgets some of the keys that were as good as new at an instant, and gives back the room that is not needed any
@@ -87,13 +91,15 @@ func (s *shard) sweep(now int64) {
 	if len(s.open) == 0 {
 		s.open = nil
 	}
-	if left := len(s.entries); left > mostMoved || left > s.most/4 || s.most <= mostSwept {
+	if left := s.entries.len(); left > mostMoved || left > s.most/4 || s.most <= mostSwept {
 		return
 	}
 	// A map keeps the room of its deleted entries.
-	entries := make(map[exact.Key]*entry, len(s.entries))
-	maps.Copy(entries, s.entries)
-	s.entries, s.leaving, s.most = entries, slices.Clone(s.leaving), len(entries)
+	kept := newEntries(s.entries.seed, s.entries.len())
+	for e := range s.entries.all() {
+		kept.add(e.key(), e)
+	}
+	s.entries, s.leaving, s.most = kept, slices.Clone(s.leaving), kept.len()
 }
 
 // forget drops up to most keys that were as good as new at an instant. To use a key does not move its entry: forget puts
@@ -103,9 +109,8 @@ func (s *shard) forget(now int64, most int) {
 		if len(s.leaving) == 0 || s.leaving[0].due > now {
 			return
 		}
-		if e := s.leaving[0]; e.full > now {
-			e.due = e.full
-			heap.Fix(&s.leaving, 0)
+		if e := s.leaving[0].entry; e.full > now {
+			s.move(0)
 		} else {
 			s.remove(e)
 		}
@@ -121,16 +126,14 @@ func (s *shard) giveUp(now int64, spared []call.Check) bool {
 		return false
 	}
 	for range mostSpared { // keys that have been used since stand too far in front
-		e := s.leaving[0]
-		if e.due == e.full {
+		if first := &s.leaving[0]; first.due == first.full {
 			break
 		}
-		e.due = e.full
-		heap.Fix(&s.leaving, 0)
+		s.move(0)
 	}
 	var soonest *entry
-	for _, e := range s.leaving[:min(len(s.leaving), mostSpared+len(spared))] {
-		if (soonest == nil || e.full < soonest.full) && e.givesWay(now, spared) {
+	for _, d := range s.leaving[:min(len(s.leaving), mostSpared+len(spared))] {
+		if e := d.entry; (soonest == nil || e.full < soonest.full) && e.givesWay(now, spared) {
 			soonest = e
 		}
 	}
@@ -139,7 +142,7 @@ func (s *shard) giveUp(now int64, spared []call.Check) bool {
 			s.remove(soonest)
 			return true
 		}
-		if e := s.leaving[rand.IntN(len(s.leaving))]; e.givesWay(now, spared) {
+		if e := s.leaving[rand.IntN(len(s.leaving))].entry; e.givesWay(now, spared) {
 			soonest = e
 		}
 	}
@@ -163,13 +166,19 @@ func (e *entry) key() exact.Key {
 
 func (s *shard) remove(e *entry) {
 	heap.Remove(&s.leaving, e.place)
-	key := e.key()
-	delete(s.entries, key)
-	delete(s.open, key)
+	s.entries.remove(e)
+	delete(s.open, e.key())
+}
+
+// departure is an entry, and when to look whether its state is as good as new: when it will be, or before.
+type departure struct {
+	*entry
+
+	due int64
 }
 
 // departures is a heap of entries, the one that is due soonest first.
-type departures []*entry
+type departures []departure
 
 func (d departures) Len() int           { return len(d) }
 func (d departures) Less(i, j int) bool { return d[i].due < d[j].due }
@@ -182,13 +191,13 @@ func (d departures) Swap(i, j int) {
 func (d *departures) Push(x any) {
 	e := x.(*entry) //nolint:forcetypeassert // the heap holds nothing else
 	e.place = len(*d)
-	*d = append(*d, e)
+	*d = append(*d, departure{e, e.full})
 }
 
 func (d *departures) Pop() any {
 	last := len(*d) - 1
-	e := (*d)[last]
-	(*d)[last] = nil
+	e := (*d)[last].entry
+	(*d)[last] = departure{}
 	*d = (*d)[:last]
 	return e
 }

@@ -137,12 +137,15 @@ func (t *Table) Met(found []int, r *http.Request, known Known) (all []int, reada
 	if covers {
 		found = t.covering(found, &roots, r, known)
 	}
+	if reads && !isReadable(r.URL) {
+		return found, false
+	}
+	if roots == [6]*node{} { // no pattern has the host and the method
+		return found, true
+	}
 	var room [4]Reading
 	readings := append(room[:0], Reading{Path: rooted(r.URL.Path)})
 	if reads {
-		if !isReadable(r.URL) {
-			return found, false
-		}
 		readings = appendReadings(readings[:0], r.URL, t.deepest)
 		readings = known.appendGlued(readings, r.URL, t.deepest)
 	}
@@ -217,8 +220,11 @@ func rootsOf(methods map[string]*node, method string, of []*node) {
 
 // matching returns the number of the most specific pattern that one reading of a path matches.
 func (t *Table) matching(roots []*node, r *http.Request, reading *Reading) int {
-	s := search{table: t, request: r, Reading: *reading}
 	for _, root := range roots {
+		if root == nil {
+			continue
+		}
+		s := search{table: t, request: r, Reading: *reading}
 		if found := s.below(root, reading.Path); found != none {
 			return found
 		}

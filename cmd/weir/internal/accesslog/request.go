@@ -1,7 +1,11 @@
 package accesslog
 
 import (
+	"bytes"
+	"hash/maphash"
+	"net"
 	"net/url"
+	"slices"
 	"strings"
 	"unsafe"
 )
@@ -9,52 +13,109 @@ import (
 // Request is a copy of a Record that stays valid.
 type Request struct {
 	Method, Host, Path string
-	Address            string
-	Header             []Text
-	Values             []string
-	Status             int
+	// Peer is the client's address as net/http has it, with a port.
+	Peer   string
+	Header []Text
+	Values []string
+	Status int
 }
 
 // Text is a field of a request's header.
 type Text struct{ Name, Value string }
 
-// Request returns a copy of the record, which has to have its details. The copy stays valid.
-func (r *Record) Request() *Request {
-	// One string for all is one allocation.
-	space := make([]byte, 0, 256)
-	for _, text := range [...][]byte{r.Method, r.Host, r.Path, r.Address} {
-		space = append(space, text...)
+// A Copier copies records. Requests that it makes one after the other lie in the same pieces of memory, so that a line takes few
+// allocations: a piece is free when the last of its requests is. A Copier must not be used concurrently. The zero value is ready for use.
+type Copier struct {
+	texts    strings.Builder
+	requests []Request
+	fields   []Text
+	values   []string
+	known    [mostKnown]string // values of header fields, at the remainders of their hashes
+}
+
+const (
+	// copiedAtOnce is how many requests lie in one piece, and textsAtOnce how many bytes of their texts.
+	copiedAtOnce, textsAtOnce = 32, 4 << 10
+	// mostKnown is how many values of header fields a Copier remembers, and longestKnown is the length of the longest one.
+	mostKnown, longestKnown = 1024, 256
+)
+
+// seed is that of the hashes of known values.
+var seed = maphash.MakeSeed()
+
+// Copy returns a copy of a record, which has to have its details.
+func (c *Copier) Copy(r *Record) *Request {
+	if len(c.requests) == cap(c.requests) {
+		c.requests = make([]Request, 0, copiedAtOnce)
 	}
-	for i := range r.Header {
-		space = append(space, r.Header[i].Value...)
-	}
-	for _, value := range r.Values {
-		space = append(space, value...)
-	}
-	rest := string(space)
-	cut := func(text []byte) (same string) {
-		same, rest = rest[:len(text)], rest[len(text):]
-		return same
-	}
-	kept := &Request{Method: cut(r.Method), Host: cut(r.Host), Path: cut(r.Path), Address: cut(r.Address), Status: r.Status}
-	if len(r.Header) > 0 {
-		kept.Header = make([]Text, len(r.Header))
+	c.requests = append(c.requests, Request{
+		Method: c.text(r.Method, ""), Host: c.text(r.Host, ""), Path: c.text(r.Path, ""), Peer: c.peer(r.Address), Status: r.Status,
+	})
+	made := &c.requests[len(c.requests)-1]
+	if n := len(r.Header); n > 0 {
+		c.fields = room(c.fields, n)
 		for i := range r.Header {
-			kept.Header[i] = Text{r.Header[i].Name, cut(r.Header[i].Value)}
+			c.fields = append(c.fields, Text{r.Header[i].Name, c.field(r.Header[i].Value)})
 		}
+		made.Header = slices.Clip(c.fields[len(c.fields)-n:])
 	}
-	if len(r.Values) > 0 {
-		kept.Values = make([]string, len(r.Values))
-		for i, value := range r.Values {
-			kept.Values[i] = cut(value)
+	if n := len(r.Values); n > 0 {
+		c.values = room(c.values, n)
+		for _, value := range r.Values {
+			c.values = append(c.values, c.text(value, ""))
 		}
+		made.Values = slices.Clip(c.values[len(c.values)-n:])
 	}
-	return kept
+	return made
+}
+
+// room returns a slice to which n more elements can be appended without moving those that it has: itself, or a new one.
+func room[T any](of []T, n int) []T {
+	if cap(of)-len(of) >= n {
+		return of
+	}
+	return make([]T, 0, max(copiedAtOnce, n))
+}
+
+// text returns a copy of a text, with an end behind it.
+func (c *Copier) text(text []byte, end string) string {
+	if n := len(text) + len(end); c.texts.Cap()-c.texts.Len() < n {
+		c.texts.Reset()
+		c.texts.Grow(max(textsAtOnce, n))
+	}
+	from := c.texts.Len()
+	_, _ = c.texts.Write(text) // a Builder never fails
+	_, _ = c.texts.WriteString(end)
+	return c.texts.String()[from:]
+}
+
+// field returns a copy of the value of a field. Many lines have the same ones.
+func (c *Copier) field(value []byte) string {
+	if len(value) > longestKnown {
+		return c.text(value, "")
+	}
+	known := &c.known[maphash.Bytes(seed, value)%mostKnown]
+	if *known != string(value) {
+		*known = string(value) // in memory of its own, since it may stay for long
+	}
+	return *known
+}
+
+// peer returns an address as net/http has it, with a port.
+func (c *Copier) peer(address []byte) string {
+	if bytes.IndexByte(address, ':') < 0 {
+		return c.text(bytes.Trim(address, "[]"), ":1")
+	}
+	text := c.text(address, "")
+	if _, _, err := net.SplitHostPort(text); err == nil {
+		return text
+	}
+	return net.JoinHostPort(strings.Trim(text, "[]"), "1")
 }
 
 // Size returns about how many bytes the request takes.
 func (r *Request) Size() int {
-	size := int(unsafe.Sizeof(*r)) + len(r.Method) + len(r.Host) + len(r.Path) + len(r.Address)
+	size := int(unsafe.Sizeof(*r)) + len(r.Method) + len(r.Host) + len(r.Path) + len(r.Peer)
 	for i := range r.Header {
 		size += int(unsafe.Sizeof(r.Header[i])) + len(r.Header[i].Value)
 	}

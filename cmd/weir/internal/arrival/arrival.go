@@ -17,7 +17,7 @@ const Second = 1_000_000
 type Arrival struct {
 	Instant int64 // microseconds since 1970
 	Hash    uint64
-	Key     []byte
+	Key     []byte // nil with Options.Requests
 	// Path and AgentHash are hashes of the path and of Agent, if All was asked for.
 	Path, AgentHash uint64
 	// Agent is the User-Agent, if All was asked for. It stays valid.

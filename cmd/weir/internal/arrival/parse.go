@@ -44,6 +44,7 @@ type worker struct {
 	parsers map[accesslog.Format]accesslog.Parser
 	matcher *matcher
 	agents  map[string]agent
+	copier  accesslog.Copier
 }
 
 func newWorker(o Options) *worker {
@@ -156,16 +157,17 @@ func (w *worker) take(b *batch, line []byte, r *accesslog.Record, parser accessl
 	if r.Whole {
 		b.whole++
 	}
-	if a.passing = part == None; !a.passing {
+	switch a.passing = part == None; {
+	case a.passing:
+	case w.options.Requests:
+		a.Request = w.copier.Copy(r)
+	default:
 		a.Key = b.texts.keep(r.Key)
 	}
 	if part == All {
 		a.Path = maphash.Bytes(seed, r.Path)
 		agent := w.agent(r.Agent)
 		a.Agent, a.AgentHash = agent.text, agent.hash
-	}
-	if w.options.Requests && !a.passing {
-		a.Request = r.Request()
 	}
 	b.arrivals, b.places = append(b.arrivals, a), append(b.places, int32(len(b.times)-1))
 }

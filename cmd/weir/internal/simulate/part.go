@@ -20,20 +20,28 @@ type part struct {
 	options  Options
 	now      time.Time
 	handle   *guard.Guard
-	logged   *accesslog.Request // the one that is being decided
-	decided  *decided           // the decision about it
-	outcomes []outcome          // of all requests that wait
+	ready    chan struct{} // closed when the part has decided about its share of all earlier rounds
+	share    *share        // about which it decides
+	request  *arrived      // the one about which it decides
 	maker    maker
 	response discard
 }
 
-// decided is the guard's decision about a request.
-type decided struct {
+// share is the requests of a round that a part decides about.
+type share struct {
+	arrived  []arrived
+	outcomes []outcome // of all of them, in order
+}
+
+// arrived is a request, and the guard's decision about it.
+type arrived struct {
+	instant  int64
+	logged   *accesslog.Request
 	read     bool // it is a request of HTTP
 	denied   bool
 	listed   bool
 	unasked  bool // the store could not be asked
-	outcomes []outcome
+	outcomes int  // how many it has
 }
 
 // outcome is the answer of a limit that counts.
@@ -48,7 +56,8 @@ type outcome struct {
 
 // newPart returns a part for a document, and notes about all that the log does not tell.
 func newPart(d *policies.Document, o Options) (p *part, notes []string, err error) {
-	p = &part{options: o, response: make(discard)}
+	p = &part{options: o, ready: make(chan struct{}), response: make(discard)}
+	close(p.ready)
 	functions, notes := p.functions(d.Needs())
 	set, err := d.Set(functions)
 	if err != nil {
@@ -100,40 +109,38 @@ func (p *part) functions(needs policies.Needs) (options policies.Options, notes 
 
 // value returns a value of the log, or "".
 func (p *part) value(at int) string {
-	if at < 0 || at >= len(p.logged.Values) {
+	if at < 0 || at >= len(p.request.logged.Values) {
 		return ""
 	}
-	return p.logged.Values[at]
+	return p.request.logged.Values[at]
 }
 
-// decide decides about those of some requests that are for the part with a number.
-func (p *part) decide(all []arrived, number int) {
-	clear(p.outcomes) // they have keys
-	p.outcomes = p.outcomes[:0]
-	for i := range all {
-		if all[i].part == number {
-			p.one(&all[i])
-		}
+// decide decides about the requests of a share.
+func (p *part) decide(all *share) {
+	p.share = all
+	for i := range all.arrived {
+		p.request = &all.arrived[i]
+		p.one()
 	}
 }
 
 // one decides about a request.
-func (p *part) one(a *arrived) {
-	p.now, p.logged, p.decided = time.UnixMicro(a.instant), a.logged, &a.decided
-	r, ok := p.maker.request(a.logged, a.peer)
-	if a.decided.read = ok; !ok {
+func (p *part) one() {
+	p.now = time.UnixMicro(p.request.instant)
+	r, ok := p.maker.request(p.request.logged)
+	if p.request.read = ok; !ok {
 		return
 	}
-	first := len(p.outcomes)
+	first := len(p.share.outcomes)
 	if verdict := p.handle.Decide(r, nil); verdict.Denial == nil { // the header and the answer to a denial are not read
 		verdict.Serve(p.response, p.serve)
 	}
-	a.decided.outcomes = p.outcomes[first:]
+	p.request.outcomes = len(p.share.outcomes) - first
 }
 
 // serve answers a request as the log says.
 func (p *part) serve(w http.ResponseWriter, _ *http.Request) (unanswered int) {
-	status := p.logged.Status
+	status := p.request.logged.Status
 	if status < 200 || status > 599 {
 		status = statusGone
 	}
@@ -149,7 +156,7 @@ func (p *part) observe(e guard.Event) {
 	if e.Settled {
 		return
 	}
-	d := p.decided
+	d := p.request
 	d.denied = d.denied || e.Status != 0
 	d.listed = d.listed || e.Listed
 	d.unasked = d.unasked || e.Err != nil
@@ -162,7 +169,7 @@ func (p *part) observe(e guard.Event) {
 					found.key = string(accesslog.Shorten([]byte(o.Key)))
 				}
 			}
-			p.outcomes = append(p.outcomes, found)
+			p.share.outcomes = append(p.share.outcomes, found)
 		}
 	}
 }

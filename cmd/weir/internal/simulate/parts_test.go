@@ -54,13 +54,14 @@ func randomRequests(random *rand.Rand, n int) []arrival.Arrival {
 	}
 	at := time.Date(2026, 3, 2, 8, 0, 30, 0, time.UTC).UnixMicro()
 	var all []arrival.Arrival
-	pick := func(of ...string) string { return of[random.IntN(len(of))] }
+	pick := func(of ...string) []byte { return []byte(of[random.IntN(len(of))]) }
+	var copier accesslog.Copier
 	for range n {
 		at += random.Int64N(100_000)
-		all = append(all, arrival.Arrival{Instant: at, Request: &accesslog.Request{
+		all = append(all, arrival.Arrival{Instant: at, Request: copier.Copy(&accesslog.Record{
 			Method: pick("GET", "POST", ""), Host: pick("shop.example", "api.example"), Path: pick("/a", "/b/1", "/b/2", "/c", "/login", "/d", "*"),
-			Address: pick(addresses...), Status: []int{200, 401, 404, 429, 503, 0}[random.IntN(6)], Values: []string{pick("free", "paid", "")},
-		}})
+			Address: pick(addresses...), Status: []int{200, 401, 404, 429, 503, 0}[random.IntN(6)], Values: [][]byte{pick("free", "paid", "")},
+		})})
 	}
 	return all
 }
@@ -139,7 +140,7 @@ func TestWhatIsDivided(t *testing.T) {
 func TestKeysThatAreTooMany(t *testing.T) {
 	var all []arrival.Arrival
 	for i := range 5_000 {
-		all = append(all, arrival.Arrival{Instant: int64(i+1) * arrival.Second, Request: &accesslog.Request{Path: "/", Address: fmt.Sprintf("10.0.%d.%d", i/250, i%250)}})
+		all = append(all, arrival.Arrival{Instant: int64(i+1) * arrival.Second, Request: &accesslog.Request{Path: "/", Peer: fmt.Sprintf("10.0.%d.%d:1", i/250, i%250)}})
 	}
 	const text = "policies:\n  - {limit: \"leaky 1, 1/s\", key: ip}\n"
 	for _, parts := range []int{1, 4} {

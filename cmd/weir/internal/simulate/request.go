@@ -1,10 +1,9 @@
 package simulate
 
 import (
-	"net"
 	"net/http"
 	"net/url"
-	"strings"
+	"slices"
 
 	"github.com/weir-go/ratelimit/cmd/weir/internal/accesslog"
 )
@@ -14,47 +13,45 @@ type maker struct {
 	made   http.Request
 	target url.URL
 	header http.Header
-	values []string // of the header
-}
-
-// peer returns the address of a request as net/http has it, with a port.
-func peer(logged *accesslog.Request) string {
-	address := logged.Address
-	if strings.IndexByte(address, ':') < 0 {
-		return strings.Trim(address, "[]") + ":1"
-	}
-	if _, _, err := net.SplitHostPort(address); err != nil {
-		address = net.JoinHostPort(strings.Trim(address, "[]"), "1")
-	}
-	return address
+	fields []accesslog.Text // that the header has
+	values []string         // of the header, in the order of the fields
 }
 
 // request returns the request that a log tells of, and false if it tells of none.
-func (m *maker) request(logged *accesslog.Request, peer string) (*http.Request, bool) {
+func (m *maker) request(logged *accesslog.Request) (*http.Request, bool) {
 	target, ok := accesslog.Target(logged.Path)
 	if !ok {
 		return nil, false
 	}
 	m.target = target
-	if m.header == nil {
-		m.header = make(http.Header)
-	}
-	clear(m.header)
-	m.values = m.values[:0]
-	for _, field := range logged.Header {
-		m.values = append(m.values, field.Value) // if the space moves, earlier values stay where they are
-		last := len(m.values)
-		m.header[field.Name] = m.values[last-1 : last : last]
-	}
+	m.setHeader(logged.Header)
 	method := logged.Method
 	if method == "" {
 		method = http.MethodGet
 	}
 	m.made = http.Request{
-		Method: method, URL: &m.target, Host: logged.Host, Header: m.header, RemoteAddr: peer, RequestURI: logged.Path,
+		Method: method, URL: &m.target, Host: logged.Host, Header: m.header, RemoteAddr: logged.Peer, RequestURI: logged.Path,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Body: http.NoBody,
 	}
 	return &m.made, true
+}
+
+// setHeader sets the fields of the header. Most lines of a log have the same fields as the line before, so that only their values change.
+func (m *maker) setHeader(fields []accesslog.Text) {
+	if !slices.EqualFunc(m.fields, fields, func(a, b accesslog.Text) bool { return a.Name == b.Name }) || m.header == nil {
+		if m.header == nil {
+			m.header = make(http.Header)
+		}
+		clear(m.header)
+		m.values = slices.Grow(m.values[:0], len(fields))[:len(fields)]
+		for i := range fields {
+			m.header[fields[i].Name] = m.values[i : i+1 : i+1]
+		}
+	}
+	m.fields = fields
+	for i := range fields {
+		m.values[i] = fields[i].Value
+	}
 }
 
 // discard is a response without a reader.

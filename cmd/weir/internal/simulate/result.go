@@ -6,8 +6,6 @@ import (
 	"net/http"
 	"slices"
 	"time"
-
-	"github.com/weir-go/ratelimit/cmd/weir/internal/accesslog"
 )
 
 // Result counts the requests that the policies would have denied.
@@ -61,7 +59,7 @@ const MostListed = 20
 // Result returns the counts of all requests. name returns the name of a key, and times are those of a zone.
 func (s *Simulation) Result(name func(string) string, zone *time.Location) *Result {
 	s.decide()
-	s.deciding.Wait()
+	<-s.counted
 	t := &s.tally
 	r := t.result
 	r.Unread, r.Notes = t.unread, append([]string{}, t.notes...)
@@ -120,6 +118,7 @@ func flagged(is bool) int {
 type tally struct {
 	result Result
 	limits map[identity]*counted
+	last   []*counted // of the outcomes of the last request
 	notes  []string
 	unread uint64
 
@@ -136,27 +135,38 @@ type identity struct {
 type counted struct {
 	Limit
 
+	id     identity
 	keys   keyTable
 	denied map[uint64]string // the texts of the keys that were denied, by their hashes
 }
 
-// count counts the decision about a request.
-func (t *tally) count(now time.Time, logged *accesslog.Request, d *decided) {
-	r := &t.result
-	add(&r.Limited, logged.Status == http.StatusTooManyRequests)
-	if !d.read {
+// count counts the decisions about the requests of a round, in their order.
+func (t *tally) count(of *round) {
+	rest := slices.Clone(of.parts)
+	for _, number := range of.order {
+		s := &rest[number]
+		a := &s.arrived[0]
+		t.one(a, s.outcomes[:a.outcomes])
+		s.arrived, s.outcomes = s.arrived[1:], s.outcomes[a.outcomes:]
+	}
+}
+
+// one counts the decision about a request.
+func (t *tally) one(a *arrived, outcomes []outcome) {
+	r, now := &t.result, time.UnixMicro(a.instant)
+	add(&r.Limited, a.logged.Status == http.StatusTooManyRequests)
+	if !a.read {
 		t.unread++
 		return
 	}
 	r.Requests++
-	add(&r.Denied, d.denied)
-	add(&r.Listed, d.listed)
-	add(&r.Undecided, d.unasked)
-	add(&r.Unlimited, len(d.outcomes) == 0 && !d.listed && !d.unasked)
-	r.Series.add(now, d.denied)
-	for i := range d.outcomes {
-		o := &d.outcomes[i]
-		t.limit(o.limit).add(now, o, t.mostKeys)
+	add(&r.Denied, a.denied)
+	add(&r.Listed, a.listed)
+	add(&r.Undecided, a.unasked)
+	add(&r.Unlimited, len(outcomes) == 0 && !a.listed && !a.unasked)
+	r.Series.add(now, a.denied)
+	for i := range outcomes {
+		t.limit(i, outcomes[i].limit).add(now, &outcomes[i], t.mostKeys)
 	}
 }
 
@@ -167,15 +177,20 @@ func add(counter *uint64, is bool) {
 	}
 }
 
-func (t *tally) limit(id identity) *counted {
+// limit returns the limit of an outcome. Most requests meet the same limits as the one before.
+func (t *tally) limit(place int, id identity) *counted {
+	if place < len(t.last) && t.last[place].id == id {
+		return t.last[place]
+	}
 	l := t.limits[id]
 	if l == nil {
 		if t.limits == nil {
 			t.limits = make(map[identity]*counted)
 		}
-		l = &counted{denied: make(map[uint64]string)}
+		l = &counted{id: id, denied: make(map[uint64]string)}
 		t.limits[id] = l
 	}
+	t.last = append(t.last[:place], l)
 	return l
 }
 

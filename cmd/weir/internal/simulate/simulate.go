@@ -12,9 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
-	"github.com/weir-go/ratelimit/cmd/weir/internal/accesslog"
 	"github.com/weir-go/ratelimit/cmd/weir/internal/arrival"
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/keyfuncs"
@@ -39,12 +37,28 @@ type Options struct {
 // own. Their decisions are counted in the order of the log, so the result is that of one goroutine.
 type Simulation struct {
 	parts   []*part
-	waiting []arrived
-	bytes   int // of the requests that wait
+	waiting *round
+	rounds  chan *round   // those that are free
+	counted chan struct{} // closed when all earlier rounds are counted
+	tally   tally
+}
 
-	deciding sync.WaitGroup // the parts, and those who count
-	decided  []arrived      // the requests that they are about
-	tally    tally
+// A round is some requests that follow each other, and the decisions about them.
+type round struct {
+	order []uint8 // the number of the part of each request
+	parts []share
+	bytes int // of the requests
+}
+
+// empty empties a round, and keeps its space.
+func (r *round) empty() {
+	r.order, r.bytes = r.order[:0], 0
+	for i := range r.parts {
+		of := &r.parts[i]
+		clear(of.arrived) // they refer to requests, and outcomes to keys
+		clear(of.outcomes)
+		of.arrived, of.outcomes = of.arrived[:0], of.outcomes[:0]
+	}
 }
 
 // New returns a simulation of a document.
@@ -52,7 +66,8 @@ func New(d *policies.Document, o Options) (*Simulation, error) {
 	if o.Keys == 0 {
 		o.Keys = 1_000_000
 	}
-	s := &Simulation{tally: tally{mostKeys: o.Keys}}
+	s := &Simulation{rounds: make(chan *round, mostRounds), counted: make(chan struct{}), tally: tally{mostKeys: o.Keys}}
+	close(s.counted)
 	d, s.tally.notes = playable(d)
 	if o.parts == 0 {
 		o.parts = 1
@@ -70,6 +85,10 @@ func New(d *policies.Document, o Options) (*Simulation, error) {
 			s.tally.notes = append(s.tally.notes, notes...)
 		}
 	}
+	for range mostRounds {
+		s.rounds <- &round{parts: make([]share, o.parts)}
+	}
+	s.waiting = <-s.rounds
 	return s, nil
 }
 
@@ -159,26 +178,21 @@ func apart(d *policies.Document) bool {
 const (
 	// mostWaiting is for how many requests it is waited before they are decided, and mostBytes how many bytes they may have.
 	mostWaiting, mostBytes = 4096, 1 << 20
+	// mostRounds is how many rounds there are: one is filled while the parts decide about others and another one is counted.
+	mostRounds = 4
 	// mostParts is how many goroutines decide at most, and leastKeys how many keys each follows at least.
 	mostParts, leastKeys = 16, 50_000
 )
 
-// arrived is a request, and the decision about it.
-type arrived struct {
-	instant int64
-	logged  *accesslog.Request
-	peer    string // its address
-	part    int    // the number of the part that decides about it
-	decided decided
-}
-
 // Second implements [arrival.Sink].
 func (s *Simulation) Second(arrivals []arrival.Arrival) {
 	for i := range arrivals {
-		a := &arrivals[i]
-		peer := peer(a.Request)
-		s.waiting = append(s.waiting, arrived{instant: a.Instant, logged: a.Request, peer: peer, part: s.partOf(peer)})
-		if s.bytes += a.Request.Size(); len(s.waiting) >= mostWaiting || s.bytes > mostBytes {
+		a, r := &arrivals[i], s.waiting
+		number := s.partOf(a.Request.Peer)
+		r.order = append(r.order, uint8(number))
+		of := &r.parts[number]
+		of.arrived = append(of.arrived, arrived{instant: a.Instant, logged: a.Request})
+		if r.bytes += a.Request.Size(); len(r.order) >= mostWaiting || r.bytes > mostBytes {
 			s.decide()
 		}
 	}
@@ -194,11 +208,17 @@ func (s *Simulation) partOf(peer string) int {
 
 // hashOf returns the same hash for all addresses that share a key.
 func hashOf(peer string) uint64 {
-	if read, err := netip.ParseAddrPort(peer); err == nil {
-		if address := read.Addr().Unmap(); address.Is4() && !address.IsUnspecified() {
-			bytes := address.As4()
-			return maphash.Bytes(seed, bytes[:]) // most addresses are of IPv4, and need no key
-		}
+	var address netip.Addr
+	if plain, ok := strings.CutSuffix(peer, ":1"); ok { // most lines have no port: this is quicker
+		address, _ = netip.ParseAddr(plain)
+	}
+	if !address.Is4() {
+		read, _ := netip.ParseAddrPort(peer)
+		address = read.Addr().Unmap()
+	}
+	if address.Is4() && !address.IsUnspecified() {
+		bytes := address.As4()
+		return maphash.Bytes(seed, bytes[:]) // most addresses are of IPv4, and need no key
 	}
 	key, _ := keyfuncs.RemoteIP(&http.Request{RemoteAddr: peer}) // it never fails
 	return maphash.String(seed, key)
@@ -207,20 +227,28 @@ func hashOf(peer string) uint64 {
 // seed is that of the hashes of addresses.
 var seed = maphash.MakeSeed()
 
-// decide has the parts decide about the requests that wait, and counts their decisions, while the next requests come.
+// decide has the parts decide about the requests that wait, and their decisions counted, while the next requests come.
 func (s *Simulation) decide() {
-	s.deciding.Wait()
-	s.decided, s.waiting, s.bytes = s.waiting, s.decided[:0], 0
-	s.deciding.Go(func() {
-		var parts sync.WaitGroup
-		for number, p := range s.parts {
-			parts.Go(func() { p.decide(s.decided, number) })
-		}
-		parts.Wait()
-		for i := range s.decided {
-			a := &s.decided[i]
-			s.tally.count(time.UnixMicro(a.instant), a.logged, &a.decided)
-		}
-		clear(s.decided) // they refer to requests
-	})
+	r := s.waiting
+	var deciding sync.WaitGroup
+	for number, p := range s.parts {
+		before, done := p.ready, make(chan struct{})
+		p.ready = done
+		deciding.Go(func() {
+			<-before
+			p.decide(&r.parts[number])
+			close(done)
+		})
+	}
+	before, counted := s.counted, make(chan struct{})
+	s.counted = counted
+	go func() {
+		deciding.Wait()
+		<-before
+		s.tally.count(r)
+		r.empty()
+		close(counted)
+		s.rounds <- r
+	}()
+	s.waiting = <-s.rounds
 }

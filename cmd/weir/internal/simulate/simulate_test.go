@@ -260,9 +260,9 @@ policies:
 
 func TestRequest(t *testing.T) {
 	var m maker
+	var copier accesslog.Copier
 	for address, want := range map[string]string{"192.0.2.1": "192.0.2.1:1", "192.0.2.1:80": "192.0.2.1:80", "2001:db8::1": "[2001:db8::1]:1", "[2001:db8::1]:80": "[2001:db8::1]:80"} {
-		logged := &accesslog.Request{Path: "/a%2Fb c", Address: address}
-		r, ok := m.request(logged, peer(logged))
+		r, ok := m.request(copier.Copy(&accesslog.Record{Path: []byte("/a%2Fb c"), Address: []byte(address)}))
 		if !ok || r.RemoteAddr != want || r.Method != http.MethodGet || r.URL.Path != "/a/b c" || r.URL.RawPath != "/a%2Fb c" {
 			t.Errorf("%s: %+v", address, r)
 		}
@@ -273,11 +273,11 @@ func TestRequest(t *testing.T) {
 func TestRequestsDoNotKnowEachOther(t *testing.T) {
 	var m maker
 	header := []accesslog.Text{{Name: "X-A", Value: "a"}, {Name: "X-B", Value: "b"}}
-	first, _ := m.request(&accesslog.Request{Method: "POST", Path: "/a%2Fb", Host: "shop.example", Address: "192.0.2.1", Header: header}, "192.0.2.1:1")
+	first, _ := m.request(&accesslog.Request{Method: "POST", Path: "/a%2Fb", Host: "shop.example", Peer: "192.0.2.1:1", Header: header})
 	if first.Header.Get("X-A") != "a" || first.Header.Get("X-B") != "b" || len(first.Header["X-A"]) != 1 {
 		t.Errorf("%v", first.Header)
 	}
-	second, ok := m.request(&accesslog.Request{Path: "/", Address: "192.0.2.2", Header: header[1:]}, "192.0.2.2:1")
+	second, ok := m.request(&accesslog.Request{Path: "/", Peer: "192.0.2.2:1", Header: header[1:]})
 	if !ok || second.Method != http.MethodGet || second.Host != "" || second.URL.RawPath != "" || len(second.Header) != 1 || second.Header.Get("X-B") != "b" {
 		t.Errorf("%+v, %v", second, second.URL)
 	}
@@ -305,7 +305,7 @@ func FuzzRequest(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.Second([]arrival.Arrival{{Instant: 1_772_438_400_000_000, Request: r.Request()}})
+		s.Second([]arrival.Arrival{{Instant: 1_772_438_400_000_000, Request: new(accesslog.Copier).Copy(&r)}})
 		s.Result(func(key string) string { return key }, time.UTC)
 	})
 }
