@@ -46,19 +46,18 @@ help: ## list the targets
 
 .PHONY: test
 test: redis lua browser prometheus webservers postgres envoy sdks clients ## the whole suite, installing the servers and the browser it needs where they are missing
-	@$(MAKE) --no-print-directory -k -j 2 test-root test-unraced test-modules
+	@$(MAKE) --no-print-directory -k -j 2 test-root test-modules test-unraced
 
-# Parts of the suite, of which two run at the same time: some tests compute, others wait for what they have broken.
-.PHONY: test-root test-unraced test-modules
+# Three parts of the suite. The first two run at the same time, since some tests compute, and others wait for what they have broken. The
+# third follows the shorter one. On two processors, each tests two packages at once.
+.PHONY: test-root test-modules test-unraced
 test-root:
 	$(GO) test $(VET) -race -shuffle=$(SHUFFLE) -count=1 -timeout 30m ./...
-# The tests that the race detector would slow down for nothing. They compute or search in one goroutine, measure memory that is not the
-# detector's, or ask what other programs do.
-test-unraced:
-	@sh .ci/unraced $(GO) test $(VET) -shuffle=$(SHUFFLE) -count=1 -timeout 30m
-# A package at a time of each of two modules is as many tests at once as those of test-root.
 test-modules:
 	$(call in_modules,$(GO) test $(VET) -race -shuffle=$(SHUFFLE) -count=1 -timeout 30m -p 1 ./...,2)
+# The tests that the race detector would slow down for nothing: they compute in one goroutine, measure memory, or ask what other programs do.
+test-unraced:
+	@sh .ci/unraced $(GO) test $(VET) -shuffle=$(SHUFFLE) -count=1 -timeout 30m
 
 .PHONY: reference
 reference: redis ## the integration tests of github.com/envoyproxy/ratelimit against weir serve, on the fixed ports that they name
