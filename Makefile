@@ -25,9 +25,8 @@ packages_with_frameworks = $$($(GO) list -modfile=latest.mod -f \
 	'{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}} {{join .Imports " "}} {{join .TestImports " "}} {{join .XTestImports " "}}{{end}}' ./... | \
 	grep -E " ($$(echo $(FRAMEWORKS) | tr ' ' '|')|github.com/weir-go/ratelimit/internal/redistest)" | cut -d ' ' -f 1)
 # Modules of their own, so that what they need is no dependency of the root module.
-# Those whose tests take long come first, so that no processor is idle at the end. That of cmd/weir comes before bench, which builds it
-# and finds its packages compiled.
-MODULES = proof cmd/weir bench examples/demo/browsertest internal/conformance examples/sqlstore asynq river examples/observability caddy examples/fiber examples/adaptive examples/river connect grpc examples/mcp examples/chi examples/connect examples/websocket internal/routertest
+# Those whose tests take long come first, so that no processor is idle at the end.
+MODULES = proof cmd/weir examples/demo/browsertest internal/conformance asynq river examples/observability caddy bench examples/fiber examples/sqlstore examples/adaptive examples/river connect grpc examples/mcp examples/chi examples/connect examples/websocket internal/routertest
 BROWSERTEST = examples/demo/browsertest
 # Packages whose tests depend on the server, and start neither a browser nor Prometheus.
 SERVER_PACKAGES = ./core/... ./guard/... ./nethttp/... ./gin/... ./echo/... ./outbound/... ./telemetry/... \
