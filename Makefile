@@ -25,23 +25,19 @@ packages_with_frameworks = $$($(GO) list -modfile=latest.mod -f \
 	'{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}} {{join .Imports " "}} {{join .TestImports " "}} {{join .XTestImports " "}}{{end}}' ./... | \
 	grep -E " ($$(echo $(FRAMEWORKS) | tr ' ' '|')|github.com/weir-go/ratelimit/internal/redistest)" | cut -d ' ' -f 1)
 # Modules of their own, so that what they need is no dependency of the root module.
-# That of proof comes first: its tests wait for servers that they have broken, while others compute. That of cmd/weir comes
-# before bench, which builds it and finds its packages compiled.
-MODULES = proof cmd/weir bench asynq caddy connect examples/adaptive examples/chi examples/connect examples/demo/browsertest examples/fiber examples/mcp examples/observability examples/river examples/sqlstore examples/websocket grpc internal/conformance internal/routertest river
+# Those whose tests take long come first, so that no processor is idle at the end.
+MODULES = proof cmd/weir examples/demo/browsertest internal/conformance asynq river examples/observability caddy bench examples/fiber examples/sqlstore examples/adaptive examples/river connect grpc examples/mcp examples/chi examples/connect examples/websocket internal/routertest
 BROWSERTEST = examples/demo/browsertest
 # Packages whose tests depend on the server, and start neither a browser nor Prometheus.
 SERVER_PACKAGES = ./core/... ./guard/... ./nethttp/... ./gin/... ./echo/... ./outbound/... ./telemetry/... \
 	./lists ./policies ./internal/redistest
-# Packages of proof that search in one goroutine, ten times as slow under the race detector: it does not build these tests.
-SEARCHES = ./checked ./checkedgrants
-# The same of cmd/weir, which computes in one goroutine.
-COMPUTES = ./internal/demand
 # The packages of a module with random examples, without those at which make search looks by themselves.
 packages_that_draw = $$($(GO) list -f '{{.ImportPath}} {{join .TestImports " "}} {{join .XTestImports " "}} .' ./... | \
 	grep ' pgregory.net/rapid ' | cut -d ' ' -f 1 | grep -vE '/(core|redisstore|simulation)$$')
-# Runs a command in each of these modules, and says at the end in which of them it has failed.
-in_modules = @failed=; for module in $(MODULES); do echo "$$module: $(1)"; (cd $$module && $(1)) || failed="$$failed $$module"; done; \
-	if [ -n "$$failed" ]; then echo "failed:$$failed"; exit 1; fi
+# Runs a command in each of these modules, in some of them at once, and says at the end in which of them it has failed.
+in_modules = @failed="$$(mktemp)"; printf '%s\n' $(MODULES) | \
+	xargs -n 1 -P $(2) sh -c 'echo "$$1: $(1)"; cd "$$1" && $(1) || echo "$$1" >>"$$0"' "$$failed" || echo interrupted >>"$$failed"; \
+	names="$$(paste -s -d ' ' "$$failed")"; rm "$$failed"; if [ -n "$$names" ]; then echo "failed: $$names"; exit 1; fi
 
 .PHONY: help
 help: ## list the targets
@@ -49,16 +45,18 @@ help: ## list the targets
 
 .PHONY: test
 test: redis lua browser prometheus webservers postgres envoy sdks clients ## the whole suite, installing the servers and the browser it needs where they are missing
-	@$(MAKE) --no-print-directory -j 2 test-root test-modules
+	@$(MAKE) --no-print-directory -k -j 2 test-root test-modules test-unraced
 
-# Two halves of the suite, which run at the same time: some tests compute, others wait for what they have broken.
-.PHONY: test-root test-modules
+# Three parts of the suite. The first two run at the same time, since some tests compute, and others wait for what they have broken. The
+# third follows the shorter one. On two processors, each tests two packages at once.
+.PHONY: test-root test-modules test-unraced
 test-root:
 	$(GO) test $(VET) -race -shuffle=$(SHUFFLE) -count=1 -timeout 30m ./...
 test-modules:
-	cd proof && $(GO) test $(VET) -shuffle=$(SHUFFLE) -count=1 $(SEARCHES)
-	cd cmd/weir && $(GO) test $(VET) -shuffle=$(SHUFFLE) -count=1 $(COMPUTES)
-	$(call in_modules,$(GO) test $(VET) -race -shuffle=$(SHUFFLE) -count=1 -timeout 30m ./...)
+	$(call in_modules,$(GO) test $(VET) -race -shuffle=$(SHUFFLE) -count=1 -timeout 30m -p 1 ./...,2)
+# The tests that the race detector would slow down for nothing: they compute in one goroutine, measure memory, or ask what other programs do.
+test-unraced:
+	@sh .ci/unraced $(GO) test $(VET) -shuffle=$(SHUFFLE) -count=1 -timeout 30m
 
 .PHONY: reference
 reference: redis ## the integration tests of github.com/envoyproxy/ratelimit against weir serve, on the fixed ports that they name
@@ -81,6 +79,7 @@ test-latest-doors: redis postgres ## the doors, such as river and caddy, against
 .PHONY: test-servers
 test-servers: redis lua ## the packages that talk to Redis, on the server program that RATELIMIT_TEST_SERVER names
 	$(GO) test -race -shuffle=$(SHUFFLE) -count=1 $(SERVER_PACKAGES)
+	$(GO) test -count=1 -run '^TestTheLawsHoldUnderLua54$$' ./core # which the race detector does not build
 	cd cmd/weir && $(GO) test -race -shuffle=$(SHUFFLE) -count=1 .
 	cd proof && $(GO) test -race -shuffle=$(SHUFFLE) -count=1 ./faults
 
@@ -141,7 +140,7 @@ fmt: ## check the formatting
 tidy: ## check go.mod, latest.mod and those of the other modules
 	$(GO) mod tidy -diff
 	$(GO) mod tidy -modfile=latest.mod -diff
-	$(call in_modules,$(GO) mod tidy -diff)
+	$(call in_modules,$(GO) mod tidy -diff,1)
 	cd proof && $(GO) mod tidy -modfile=latest.mod -diff
 	@sh .ci/same-requirements go.mod latest.mod
 	@sh .ci/same-requirements proof/go.mod proof/latest.mod
@@ -149,12 +148,12 @@ tidy: ## check go.mod, latest.mod and those of the other modules
 .PHONY: vet
 vet: ## go vet
 	$(GO) vet ./...
-	$(call in_modules,$(GO) vet ./...)
+	$(call in_modules,$(GO) vet ./...,1)
 
 .PHONY: lint
 lint: ## golangci-lint, built from source at a fixed version
 	$(GO) run $(GOLANGCI_LINT) run --allow-parallel-runners ./...
-	$(call in_modules,$(GO) run $(GOLANGCI_LINT) run --allow-parallel-runners ./...)
+	$(call in_modules,$(GO) run $(GOLANGCI_LINT) run --allow-parallel-runners ./...,1)
 
 .PHONY: vuln
 vuln: ## known vulnerabilities in what is called, in all modules and with latest.mod

@@ -11,8 +11,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"runtime/debug"
-	"slices"
 	"syscall"
 	"time"
 
@@ -98,13 +96,9 @@ func (b *bench) logs(ctx context.Context) (_ []comparison, err error) {
 	}}, nil
 }
 
-// buildWeir builds the command line, with the race detector if this program has it: its packages were compiled like that for their own tests.
+// buildWeir builds the command line.
 func buildWeir(ctx context.Context, into string) error {
-	arguments := []string{"build", "-C", filepath.Join("..", "cmd", "weir"), "-o", into}
-	if build, known := debug.ReadBuildInfo(); known && slices.Contains(build.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
-		arguments = append(arguments, "-race")
-	}
-	build := exec.CommandContext(ctx, "go", append(arguments, ".")...) //nolint:gosec // it is this project
+	build := exec.CommandContext(ctx, "go", "build", "-C", filepath.Join("..", "cmd", "weir"), "-o", into, ".") //nolint:gosec // it is this project
 	if output, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("bench: building weir: %w\n%s", err, output)
 	}

@@ -1,3 +1,7 @@
+//go:build !race
+
+// The simulation asks one request after the other: make test runs it without the race detector, which takes seven times as long.
+
 package fleet
 
 import (

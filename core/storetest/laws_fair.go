@@ -206,6 +206,7 @@ func maxMinShares(t *testing.T, s *stand) {
 	if examples() < 5 {
 		t.Skip("it takes 85,000 calls, and few examples are wanted")
 	}
+	few := examples() < 10
 	const rate, seconds = 50, 60
 	greedy := func(weight int) *demand { return &demand{rate: 3 * rate, weight: weight, cost: 1} }
 	modest := func(part float64) *demand { return &demand{rate: rate * part, weight: 1, cost: 1} }
@@ -217,6 +218,9 @@ func maxMinShares(t *testing.T, s *stand) {
 		"weights of 3 and 1":      {greedy(3), greedy(1)},
 		"dear and cheap calls":    {{rate: 2 * rate, weight: 1, cost: 7}, greedy(1), modest(0.25)},
 	} {
+		if few && name != "weights of 3 and 1" && name != "dear and cheap calls" {
+			continue // these two have all kinds of tenants, and a quarter of the calls
+		}
 		t.Run(name, func(t *testing.T) {
 			key := s.key()
 			capacity := 2 * rate

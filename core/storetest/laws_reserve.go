@@ -64,34 +64,35 @@ func backAfterItsTime(t *testing.T, s *stand) {
 }
 
 func endedComesBackInParts(t *testing.T, s *stand) {
-	l, key := of(s.algorithm, 300, 30_000*time.Hour), s.key()
+	const open = 30 // more than seven calls give back
+	l, key := of(s.algorithm, 3*open, 3*open*100*time.Hour), s.key()
 	check := core.Check{Key: key, Limit: l, Cost: 2, ReserveFor: time.Minute}
 	var pending *core.Reservation
-	for range 100 {
+	for range open {
 		pending = cmp.Or(pending, s.reserve(t, check)) // the first one is the last to be given back
 		s.wait(time.Microsecond)
 	}
 	s.wait(time.Minute)
 	look := func(want int) {
 		t.Helper()
-		if d := s.reserve(t, core.Check{Key: key, Limit: l, Cost: 301, ReserveFor: time.Minute}).Decisions()[0]; d.Remaining != want {
+		if d := s.reserve(t, core.Check{Key: key, Limit: l, Cost: 3*open + 1, ReserveFor: time.Minute}).Decisions()[0]; d.Remaining != want {
 			t.Fatalf("%d are left, want %d", d.Remaining, want)
 		}
 	}
-	if d := s.peek(t, key, l); d.Remaining != 100 {
-		t.Fatalf("%d are left before a call gives anything back, want 100", d.Remaining)
+	if d := s.peek(t, key, l); d.Remaining != open {
+		t.Fatalf("%d are left before a call gives anything back, want %d", d.Remaining, open)
 	}
-	look(100 + 2*mostEnded)
-	look(100 + 4*mostEnded)
+	look(open + 2*mostEnded)
+	look(open + 4*mostEnded)
 	settleAs(t, pending, 1) // which gives back as much besides, and its own that has come in time
-	if d := s.peek(t, key, l); d.Remaining != 100+6*mostEnded+1 {
-		t.Fatalf("%d are left after a settlement, want %d", d.Remaining, 100+6*mostEnded+1)
+	if d := s.peek(t, key, l); d.Remaining != open+6*mostEnded+1 {
+		t.Fatalf("%d are left after a settlement, want %d", d.Remaining, open+6*mostEnded+1)
 	}
-	for left := 100 + 6*mostEnded + 1; left < 299; {
-		left = min(299, left+2*mostEnded)
+	for left := open + 6*mostEnded + 1; left < 3*open-1; {
+		left = min(3*open-1, left+2*mostEnded)
 		look(left)
 	}
-	look(299)
+	look(3*open - 1)
 }
 
 // settleUnasked settles a reservation without asking for the numbers of the limit.

@@ -5,10 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
-
-	"github.com/weir-go/ratelimit/core"
-	"github.com/weir-go/ratelimit/core/storetest"
 )
 
 const fewChecks = "2"
@@ -18,18 +14,6 @@ const fewChecks = "2"
 func TestMain(m *testing.M) {
 	_ = flag.Set("rapid.checks", fewChecks)
 	os.Exit(m.Run())
-}
-
-// The table is a store like any other.
-func TestSQLiteKeepsTheLaws(t *testing.T) {
-	storetest.Run(t, func(t *testing.T, now func() time.Time) core.Store {
-		db, err := openSQLite(t.Context(), filepath.Join(t.TempDir(), "limits.db"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = db.Close() })
-		return core.NewTableStore(sqlite{db, now})
-	})
 }
 
 func TestRun(t *testing.T) {

@@ -3,10 +3,8 @@
 package main
 
 import (
-	"context"
 	"database/sql"
 	"errors"
-	"flag"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -14,24 +12,12 @@ import (
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
-	"github.com/weir-go/ratelimit/core/storetest"
 	"github.com/weir-go/ratelimit/internal/postgrestest"
 )
 
 // The tests share a server, which takes seconds to start.
 func TestPostgres(t *testing.T) {
 	s := startPostgres(t)
-	t.Run("it is a store like any other", func(t *testing.T) {
-		if checks := flag.Lookup("rapid.checks"); checks.Value.String() == fewChecks {
-			defer func() { _ = checks.Value.Set(fewChecks) }()
-			_ = checks.Value.Set("1") // it is the slower of the two
-		}
-		all := s.table(t)
-		var stores atomic.Int64
-		storetest.Run(t, func(_ *testing.T, now func() time.Time) core.Store {
-			return core.NewTableStore(part{postgres{all.db, now}, strconv.FormatInt(stores.Add(1), 10) + " "})
-		})
-	})
 	t.Run("processes that charge one key at the same time pass as often as the limit allows", s.chargesOnce)
 	t.Run("a transaction that is refused for the sake of others is made again, and only so often", s.asksAgain)
 	t.Run("a row that means nothing any more is deleted, and no other", s.sweeps)
@@ -134,21 +120,6 @@ type server struct {
 
 // url returns the URL of a schema.
 func (s server) url(schema string) string { return postgrestest.URL(s.directory, schema) }
-
-// part is the rows of a table whose keys begin with a prefix.
-type part struct {
-	core.Table
-
-	prefix string
-}
-
-func (p part) Update(ctx context.Context, keys []string, change func(time.Time, []core.Row)) error {
-	own := make([]string, len(keys))
-	for i, key := range keys {
-		own[i] = p.prefix + key
-	}
-	return p.Table.Update(ctx, own, change)
-}
 
 // table returns an empty table in a schema of its own.
 func (s server) table(t *testing.T) postgres {

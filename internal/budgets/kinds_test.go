@@ -1,3 +1,7 @@
+//go:build !race
+
+// The source is read in one goroutine: make test runs it without the race detector, which takes three times as long.
+
 package budgets
 
 import (

@@ -1,3 +1,7 @@
+//go:build !race
+
+// A site is sent one request after the other: make test runs it without the race detector, which takes five times as long.
+
 package routertest
 
 import (

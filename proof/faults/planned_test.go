@@ -73,6 +73,9 @@ func offset(t *testing.T, client *redis.Client, name string) string {
 	return value
 }
 
+// pace is how long each of sixteen callers rests between two calls: some calls are always under way, and processors are left to others.
+const pace = 20 * time.Millisecond
+
 // lostIn returns how many charges are lost that had been answered, while a master is replaced under load, how many calls
 // failed, and for how long nobody was answered.
 func lostIn(t *testing.T, s *redistest.Sentinel, replace func()) (lost, failed int64, longest time.Duration) {
@@ -91,10 +94,9 @@ func lostIn(t *testing.T, s *redistest.Sentinel, replace func()) (lost, failed i
 	var group sync.WaitGroup
 	for range 16 {
 		group.Go(func() {
-			for ctx.Err() == nil {
+			for ; ctx.Err() == nil; time.Sleep(pace) {
 				if _, err := limiter.Allow(t.Context(), "key", limit); err != nil {
 					failures.Add(1)
-					time.Sleep(time.Millisecond)
 					continue
 				}
 				answered.Add(1)

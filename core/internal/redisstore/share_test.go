@@ -1,3 +1,7 @@
+//go:build !race
+
+// Two scripts are compared, by one goroutine: make test runs it without the race detector, which takes three times as long.
+
 package redisstore
 
 import (

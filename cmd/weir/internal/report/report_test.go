@@ -1,3 +1,7 @@
+//go:build !race
+
+// Pages are written by one goroutine: make test runs it without the race detector, which takes ten times as long.
+
 package report_test
 
 import (
