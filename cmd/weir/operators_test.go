@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -444,11 +445,25 @@ func TestBalances(t *testing.T) {
 	says(t, 0, []string{"was topped up by that id before: 480 left"}, "topup", "-balance", "credits", "-units", "500", "-id", "payment-7", "user:1")
 	says(t, 0, []string{"user:1 is as good as new under credits"}, "reset", "-limit", "credits", "user:1")
 	says(t, 0, []string{"user:1 0 0"}, "balances", "-balance", "credits")
-	for _, text := range []string{"", "null", "{}", `[{"key": "user:1", "spent": 0, "topups": []}]`, `[{"key": "user:1", "remaining": 3}]`, "[] []"} {
+	for _, text := range []string{"", "null", "{}", `["user:1"]`, `[{"key": "user:1", "spent": 0, "topups": []}]`, `[{"key": "user:1", "remaining": 3}]`, "[] []"} {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		says(t, exitFailed, []string{"is no list of weir balances -json"}, "restore", "-balance", "credits", file)
+	}
+}
+
+// A list that weir restore would not read is an error when it is written.
+func TestCopyIsNoLongerThanRestoreReads(t *testing.T) {
+	var out strings.Builder
+	if err := writeCopy(&out, []Balance{{Key: "user:1"}}, 1000); err != nil {
+		t.Error(err)
+	}
+	size := int64(out.Len())
+	for most, fits := range map[int64]bool{size - 1: false, size: true} {
+		if err := writeCopy(io.Discard, []Balance{{Key: "user:1"}}, most); (err == nil) != fits {
+			t.Errorf("%d bytes of %d at most: %v", size, most, err)
+		}
 	}
 }
 
