@@ -202,7 +202,7 @@ func (s screen) View() tea.View {
 	heading := fmt.Sprintf("weir top, every %v; q quits. ", s.every)
 	switch {
 	case s.err != nil:
-		heading += "Not answered: " + s.err.Error()
+		heading += "Not answered: " + plain(s.err)
 	case s.page.Passes == 0:
 		heading += fmt.Sprintf("%d keys so far", s.page.Listed)
 	}
