@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -191,6 +193,43 @@ func TestResetOfFairShares(t *testing.T) {
 	}
 	says(t, exitUsage, []string{"-limit"}, "reset", "-limit", "fair-share", "key")
 	says(t, 0, []string{"key is as good as new under gpu"}, "reset", "-limit", "gpu", "key")
+}
+
+// What leases remember in Redis is told as that: nobody can give its numbers, and it keeps nothing from being reset.
+func TestWhatLeasesRemember(t *testing.T) {
+	server(t)
+	store, err := core.OpenStore(os.Getenv("REDIS_URL"), core.WithBudget(time.Minute))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := core.New(core.Lease(store, core.Tolerance{Over: 0.5}))
+	defer func() { _ = l.Close() }()
+	limit := core.SlidingLog(600_000, 10*time.Minute)
+	leased := func() bool {
+		d, err := l.Allow(t.Context(), "key", limit)
+		if err != nil {
+			t.Error(err)
+		}
+		return d.Leased || err != nil
+	}
+	for start := time.Now(); !leased(); {
+		if time.Since(start) > time.Minute {
+			t.Fatal("nothing is leased")
+		}
+	}
+	ended, end := context.WithCancel(t.Context())
+	var asking sync.WaitGroup
+	defer asking.Wait()
+	defer end()
+	asking.Go(func() { // so that there is a lease all the time
+		for tick := time.Tick(time.Millisecond); ended.Err() == nil; <-tick {
+			leased()
+		}
+	})
+	const told = "units that leases remember (docs/leases.md)"
+	says(t, 0, []string{"key weir-leased:sliding-log:600000:10m ? leaky: " + told, "key sliding-log 600000, 10m"}, "peek", "key")
+	says(t, 0, []string{"weir-leased:sliding-log:600000:10m 1 ? " + told}, "top", "-once")
+	says(t, 0, []string{"key is as good as new under sliding-log:600000:10m"}, "reset", "-all", "key")
 }
 
 func TestBansByHand(t *testing.T) {

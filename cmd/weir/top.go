@@ -115,7 +115,7 @@ func pageText(page busiest.Page) string {
 	var text strings.Builder
 	limits := make([][]string, len(page.Sums))
 	for i, s := range page.Sums {
-		denied := "? " + howToKnow
+		denied := "? " + howToKnow(s.Limit)
 		if s.Known {
 			denied = strconv.Itoa(s.Denied)
 		}
