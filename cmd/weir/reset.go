@@ -17,7 +17,8 @@ import (
 const resetHelp = `Makes keys as good as new: under the limits that -limit names, or, with -all, under all that Redis has a state of. Of a limit with a name
 of its own, the numbers do not matter: -limit NAME is enough. What a reset ban keeps out may come back, and who holds places loses them.
 
--all reads the names of all keys in the database. Shadows, and what leases remember, are left alone. Under a limit that tenants share, all of its tenants begin anew.
+-all reads the names of all keys in the database. Shadows, and what leases remember, are left alone. Under a limit that tenants
+share, all of its tenants begin anew.
 
 ` + storeHelp + "\n\n" + storeExitCodes
 

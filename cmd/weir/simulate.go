@@ -179,7 +179,7 @@ func fieldsOf(c *cli.Command) (o simulate.Options, values []accesslog.Key, err e
 func writeSimulation(w io.Writer, r *simulate.Result) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s, of which %d would have been denied (%s). %d met no limit.\n\n",
-		first(counted(int(r.Requests), "request", "requests")), r.Denied, shareOf(r.Denied, r.Requests), r.Unlimited) //nolint:gosec // they were counted
+		first(counted(int(r.Requests), "request", "requests")), r.Denied, shareOf(r.Denied, r.Requests), r.Unlimited)
 	rows := make([][]string, len(r.Limits))
 	for i, l := range r.Limits {
 		rows[i] = []string{
