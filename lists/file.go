@@ -22,8 +22,11 @@ func File(path string) Source {
 	f := poll.File{Path: path}
 	return func(context.Context) (*List, error) {
 		text, info, err := f.Read()
-		if err != nil || text == nil {
-			return nil, err
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("%s: %w", path, err)
+		case text == nil:
+			return nil, nil
 		}
 		l, lines, err := parse(bytes.NewReader(text))
 		switch {

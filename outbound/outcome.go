@@ -65,10 +65,13 @@ type notMadeError struct {
 }
 
 func (e *notMadeError) Error() string {
-	if e.made > 0 {
-		return fmt.Sprintf("outbound: the call was made %d times, and not again: %v", e.made, e.reason)
+	switch e.made {
+	case 0:
+		return "outbound: the call was not made: " + e.reason.Error()
+	case 1:
+		return "outbound: the call was made once, and not again: " + e.reason.Error()
 	}
-	return "outbound: the call was not made: " + e.reason.Error()
+	return fmt.Sprintf("outbound: the call was made %d times, and not again: %v", e.made, e.reason)
 }
 
 func (e *notMadeError) Unwrap() error { return e.reason }

@@ -202,7 +202,7 @@ func TestAContextThatEndsInAPause(t *testing.T) {
 		}
 		r.GetBody = func() (io.ReadCloser, error) { return body, nil }
 		response, err := retrying(host, 3, outbound.Options{}).RoundTrip(r)
-		if response != nil || !errors.Is(err, context.Canceled) || err.Error() != "outbound: the call was made 1 times, and not again: context canceled" {
+		if response != nil || !errors.Is(err, context.Canceled) || err.Error() != "outbound: the call was made once, and not again: context canceled" {
 			t.Errorf("%v, %v", response, err)
 		}
 		if !body.closed || !host.answers[0].closed || len(host.called) != 1 {
@@ -268,7 +268,7 @@ func TestARetryThatTheLimitDenies(t *testing.T) {
 			Base: newRecovering(9), Retry: outbound.Retry{Most: 2}, LongestWait: time.Second,
 		})
 		_, err := call(t.Context(), transport, "https://partner.example/")
-		if _, limited := errors.AsType[*core.LimitedError](err); !limited || !strings.Contains(err.Error(), "the call was made 1 times, and not again") {
+		if _, limited := errors.AsType[*core.LimitedError](err); !limited || !strings.Contains(err.Error(), "the call was made once, and not again") {
 			t.Error(err)
 		}
 	})

@@ -125,11 +125,11 @@ func TestFileIsFollowed(t *testing.T) {
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the file is missing", func() bool { return strings.Contains(errs.text(), "no such file") })
+	eventually(t, "the file is missing", func() bool { return strings.Contains(errs.text(), "policies: "+path+": no such file") })
 	for what, text := range map[string]string{
-		"is empty":                        "",
-		"limits.yaml: has 1048577 bytes,": strings.Repeat("#", tree.Most+1),
-		"is no UTF-8":                     "limits: {} # \xe9",
+		"is empty": "",
+		"policies: " + path + ": has 1048577 bytes,": strings.Repeat("#", tree.Most+1),
+		"is no UTF-8": "limits: {} # \xe9",
 	} {
 		write(t, path, text)
 		eventually(t, "the file "+what, func() bool { return strings.Contains(errs.text(), what) })

@@ -27,13 +27,14 @@ same -id is safe, as long as it is among the latest 128 of the key. -balance is 
 const balancesHelp = `Lists the balances of the keys that start with a prefix, or all. -balance is the name of the balances, unless they have none. It reads the
 names of all keys in the database.
 
-With -json, it writes a list for weir restore: keep it as a copy of the units that clients have paid for.
+With -json, it writes a list for weir restore: keep it as a copy of the units that clients have paid for. A list of more than 256 MiB is an
+error, once it is written, since weir restore does not read it: make several, each of a prefix.
 
 ` + storeHelp + "\n\n" + storeExitCodes
 
 const restoreHelp = `Writes balances that weir balances -json has listed into a Redis that has lost them, with the names of their top-ups. A balance that
 is there is left as it is, so that to run it twice is safe. Run it before the first top-up: of a key that was topped up meanwhile, nothing is restored. It
-reads the file, or standard input if that is "-".
+reads the file, or standard input if that is "-": 256 MiB at most.
 
 ` + storeHelp + "\n\n" + storeExitCodes
 
@@ -120,7 +121,7 @@ func balancesCommand(stdout io.Writer) *cli.Command {
 					return err
 				}
 				if c.Bool("json") {
-					return writeJSON(stdout, balances)
+					return writeCopy(stdout, balances, mostOfCopy)
 				}
 				return writeBalances(stdout, balances)
 			})
@@ -217,18 +218,42 @@ func restoreCommand(stdin io.Reader, stdout io.Writer) *cli.Command {
 	}
 }
 
-// readBalances reads the JSON of weir balances.
-func readBalances(name string, stdin io.Reader) (balances []Balance, err error) {
-	var text []byte
-	if name == "-" {
-		text, err = io.ReadAll(stdin)
-	} else {
-		text, err = os.ReadFile(name) //nolint:gosec // the user says which file
+// mostOfCopy is how many bytes a copy of balances may have: those of about a million balances with a top-up each.
+const mostOfCopy = 256 << 20
+
+// writeCopy writes balances as JSON. It returns an error if that has more than most bytes.
+func writeCopy(w io.Writer, balances []Balance, most int64) error {
+	counting := &countingWriter{w: w}
+	err := writeJSON(counting, balances)
+	if err == nil && counting.written > most {
+		err = fmt.Errorf("the list has %d bytes, and weir restore reads %d at most: list the keys in parts, each of a prefix", counting.written, most)
 	}
+	return err
+}
+
+// countingWriter counts what is written.
+type countingWriter struct {
+	w       io.Writer
+	written int64
+}
+
+// Write implements [io.Writer].
+func (c *countingWriter) Write(p []byte) (int, error) {
+	n, err := c.w.Write(p)
+	c.written += int64(n)
+	return n, err
+}
+
+// readBalances reads the JSON of weir balances. An error has the name of the file.
+func readBalances(name string, stdin io.Reader) (balances []Balance, err error) {
+	text, err := readCopy(name, stdin, mostOfCopy)
 	if err != nil {
 		return nil, err
 	}
 	err = json.Unmarshal(text, &balances)
+	if of, wrong := errors.AsType[*json.UnmarshalTypeError](err); wrong {
+		err = fmt.Errorf("it has a %s in the wrong place, at byte %d", of.Value, of.Offset)
+	}
 	if err == nil && balances == nil {
 		err = errors.New("it is null")
 	}
@@ -238,7 +263,36 @@ func readBalances(name string, stdin io.Reader) (balances []Balance, err error) 
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s is no list of weir balances -json: %w", name, err)
+		return nil, fmt.Errorf("%s is no list of weir balances -json: %w", called(name), err)
 	}
 	return balances, nil
+}
+
+// readCopy reads a file, or standard input, of no more than most bytes.
+func readCopy(name string, stdin io.Reader, most int64) ([]byte, error) {
+	in := stdin
+	if name != "-" {
+		f, err := os.Open(name) //nolint:gosec // the user says which file
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close() //nolint:errcheck // nothing was written
+		info, err := f.Stat()
+		if err != nil {
+			return nil, err
+		}
+		if info.Mode().IsRegular() && info.Size() > most { // nothing of it need be read
+			return nil, tooLong(name, most)
+		}
+		in = f
+	}
+	text, err := io.ReadAll(io.LimitReader(in, most+1))
+	if err == nil && int64(len(text)) > most {
+		return nil, tooLong(name, most)
+	}
+	return text, err
+}
+
+func tooLong(name string, most int64) error {
+	return fmt.Errorf("%s has more than the %d bytes that a list of balances may have", called(name), most)
 }

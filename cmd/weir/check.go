@@ -301,6 +301,9 @@ func limitInWords(d *policies.Document, p *policies.Policy) string {
 	return p.Limit
 }
 
+// first returns words as the beginning of a sentence.
+func first(words string) string { return strings.ToUpper(words[:1]) + words[1:] }
+
 func counted(n int, one, several string) string {
 	switch n {
 	case 0:

@@ -153,7 +153,7 @@ func requestOf(ctx context.Context, text, peer string, header []string) (*http.R
 	}
 	from, err := netip.ParseAddr(peer)
 	if err != nil {
-		return nil, usage("-from: %w", err)
+		return nil, usage("-from %q is no address", peer)
 	}
 	r.RemoteAddr = netip.AddrPortFrom(from, 1).String()
 	return r, nil

@@ -74,8 +74,8 @@ func (l *logs) usable(summary arrival.Summary, err error) error {
 	case summary.Lines > 0 && float64(summary.Skipped) > l.maxSkipped*float64(summary.Lines):
 		return exitError{fmt.Errorf("%s. %s", l.firstBad(summary), summary.Hidden(l.name, nil)), exitUnreadable}
 	case summary.Arrivals == 0:
-		return exitError{fmt.Errorf("no request to go by: of %d lines, %d are of other routes, %d have no key, and %d could not be read",
-			summary.Lines, summary.OtherRoute, summary.Keyless, summary.Skipped), exitEmpty}
+		return exitError{fmt.Errorf("no request to go by: of %s, %d are of other routes, %d have no key, and %d could not be read",
+			counted(int(summary.Lines), "line", "lines"), summary.OtherRoute, summary.Keyless, summary.Skipped), exitEmpty}
 	}
 	return nil
 }

@@ -68,7 +68,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if err == nil {
 		return 0
 	}
-	_, _ = fmt.Fprintf(stderr, "weir: %v\n", err)
+	_, _ = fmt.Fprintf(stderr, "weir: %s\n", plain(err))
 	if failed, ok := errors.AsType[exitError](err); ok {
 		return failed.code
 	}

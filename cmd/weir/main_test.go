@@ -3,13 +3,19 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/policies"
 
 	"github.com/weir-go/ratelimit/cmd/weir/internal/report"
 	"github.com/weir-go/ratelimit/cmd/weir/internal/shoptest"
@@ -221,34 +227,168 @@ func TestProposalsAsFiles(t *testing.T) {
 	}
 }
 
-// A message is for users: it names the file once, and no package of the program.
+// A message is for users: it names each file once, and no package of the program.
 func TestMessagesNameNoPackages(t *testing.T) {
-	text := filepath.Join(t.TempDir(), "text")
-	if err := os.WriteFile(text, []byte("hello\nworld\n"), 0o600); err != nil {
-		t.Fatal(err)
+	dir := t.TempDir()
+	file := func(name, text string) string {
+		t.Helper()
+		name = filepath.Join(dir, name)
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return name
 	}
-	cut := filepath.Join(t.TempDir(), "cut.gz")
-	if err := os.WriteFile(cut, []byte("\x1f\x8b\x08\x00\x00"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	text, cut, nothing := file("text", "hello\nworld\n"), file("cut.gz", "\x1f\x8b\x08\x00\x00"), filepath.Join(dir, "nothing")
+	ok, long := file("ok.yaml", "limitsNothing: true\n"), file("long.yaml", strings.Repeat("#", policies.MostBytes+1))
+	unfit := file("unfit.yaml", "policies: [{key: ip, limit: 'leaky 1, 1/s', settle: {500: 0}}]\n")
+	wrong, envoys := file("wrong.yaml", "policies: [{key: usr, limit: leaky 1}]\n"), file("envoy.yaml", "domain: a\ndescriptors: [")
+	pem := file("key.pem", "-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n")
+	list, debts := file("list.json", `["a"]`), file("debts.json", `[{"key": "a", "left": -1, "spent": 1, "topups": []}]`)
+	const gone, ban = "redis://127.0.0.1:1", "b: ban 5, 10m, first 10m, factor 2, longest 7d, forget 1d"
+	names, tested := packageNames(t), make(map[string]bool)
+	server(t)
 	for _, args := range [][]string{
-		{text},
-		{cut},
-		{text + "-is-not-there"},
-		{"-format", "nonsense", text},
-		{"-key", "nonsense", text},
-		{"-format", "nginx", "-key", "json:.user", text},
-		{"-route", "GET a", text},
-		{"-format", "$status", text},
+		{"nonsense"},
+		{"recommend", text},
+		{"recommend", cut},
+		{"recommend", nothing},
+		{"recommend", "-format", "nonsense", text},
+		{"recommend", "-key", "nonsense", text},
+		{"recommend", "-format", "nginx", "-key", "json:.user", text},
+		{"recommend", "-route", "GET a", text},
+		{"recommend", "-format", "$status", text},
+		{"recommend", "-late", "x", text},
+		{"recommend", "-max-skipped", "x", text},
+		{"recommend", "-zone", "nowhere", text},
+		{"doctor", "-redis", gone},
+		{"doctor", "-budget", "x"},
+		{"doctor", "-policies", long},
+		{"top", "-once", "-redis", gone},
+		{"top", "-limit", "x: y"},
+		{"top", "-rows", "x"},
+		{"top", "-policies", nothing},
+		{"peek", "-limit", "requests", "k"},
+		{"peek", "-redis", "http://a", "k"},
+		{"peek", "-redis", gone, "k"},
+		{"peek", "-prefix", "{", "k"},
+		{"peek", "-redis", "redis://[", "k"},
+		{"peek", "-limit", "leaky 1, 1/s", ""},
+		{"reset", "-limit", "leaky", "k"},
+		{"reset", "-limit", "leaky 1, 1/s", ""},
+		{"reset", "-all", "-redis", gone, "k"},
+		{"ban", "-ban", "b: ban 5", "-for", "1h", "k"},
+		{"ban", "-ban", ban, "-for", "x", "k"},
+		{"ban", "-ban", ban, "-for", "999999h", "k"},
+		{"lift", "-ban", ":", "k"},
+		{"lift", "-ban", ban, ""},
+		{"lift", "-ban", ban, "-redis", gone, "k"},
+		{"bans", "-ban", "x: leaky 1, 1/s"},
+		{"bans", "-ban", ban, "-redis", gone},
+		{"topup", "-units", "x", "-id", "a", "k"},
+		{"topup", "-units", strings.Repeat("9", 30), "-id", "a", "k"},
+		{"topup", "-units", "1", "-id", "a b", "k"},
+		{"topup", "-units", strings.Repeat("9", 18), "-id", "a", "k"},
+		{"balances", "-balance", "a b"},
+		{"balances", "-redis", gone},
+		{"restore", nothing},
+		{"restore", text},
+		{"restore", list},
+		{"restore", debts},
+		{"restore", "-redis", gone, debts},
+		{"check", nothing},
+		{"check", long},
+		{"check", wrong},
+		{"check", envoys},
+		{"check", "-signed", pem, ok},
+		{"check", "-signed", text, ok},
+		{"sign", "-key", nothing, ok},
+		{"sign", "-key", text, ok},
+		{"sign", "-key", pem, ok},
+		{"sign", "-key", pem, wrong},
+		{"explain", wrong, "GET /"},
+		{"explain", ok, "GET a"},
+		{"explain", ok, "GET /", "-from", "x"},
+		{"explain", unfit, "GET /", "-redis", gone},
+		{"explain", envoys, "-domain", "a", "a=b"},
+		{"explain", unfit, "GET /", "-redis", "http://a"},
+		{"plan", ok, long},
+		{"plan", "-log", nothing, ok, ok},
+		{"plan", "-log", text, ok, ok},
+		{"plan", "-redis", gone, ok, unfit, "-exit-code"},
+		{"simulate", wrong, text},
+		{"simulate", ok, nothing},
+		{"simulate", ok, text},
+		{"simulate", "-name", "user=x", ok, text},
+		{"simulate", "-keys", "x", ok, text},
+		{"serve", "-config", nothing},
+		{"serve", "-config", envoys},
+		{"serve", "-config", ok},
+		{"serve", "-config", unfit},
+		{"serve", "-config", ok, "-redis", "http://a"},
+		{"serve", "-timeout", "x"},
+		{"serve", "-policies", ok, "-trusted", "x"},
+		{"serve", "-policies", nothing, "-trusted", "10.0.0.0/8"},
+		{"serve", "-policies", long, "-trusted", "10.0.0.0/8"},
+		{"serve", "-policies", wrong, "-trusted", "10.0.0.0/8"},
+		{"serve", "-policies", unfit, "-trusted", "10.0.0.0/8"},
+		{"serve", "-policies", envoys, "-trusted", "10.0.0.0/8"},
 	} {
-		code, _, messages := weir(t, "", append([]string{"recommend"}, args...)...)
-		for _, name := range []string{"arrival", "accesslog", "logfile", "report", "demand"} {
-			if strings.Contains(messages, name+":") {
-				t.Errorf("%q: %s", args, messages)
+		code, _, messages := weir(t, "", args...)
+		tested[args[0]] = true
+		told, isError := strings.CutPrefix(messages, "weir: ")
+		if name := names.FindString(told); name != "" || code == 0 || !isError {
+			t.Errorf("%q: exit code %d: it names %q: %s", args, code, name, messages)
+		}
+		for _, path := range args {
+			if filepath.IsAbs(path) && strings.Count(messages, path) > 1 {
+				t.Errorf("%q: it names %s more than once: %s", args, path, messages)
 			}
 		}
-		if path := args[len(args)-1]; code == 0 || strings.Count(messages, path) > 1 {
-			t.Errorf("%q: exit code %d: %s", args, code, messages)
+	}
+	for _, c := range command(nil, io.Discard, io.Discard).Commands {
+		if !tested[c.Name] && c.Name != "version" {
+			t.Errorf("no message of weir %s is looked at", c.Name)
+		}
+	}
+}
+
+// packageNames matches the beginning of an error of a package: of all of this repository, and of those that programs use most.
+func packageNames(t *testing.T) *regexp.Regexp {
+	t.Helper()
+	names := []string{"asn1", "gzip", "json", "netip", "strconv", "time", "tls", "url", "x509", "yaml"}
+	err := filepath.WalkDir("../..", func(path string, entry fs.DirEntry, err error) error {
+		if name := filepath.Base(filepath.Dir(path)); err == nil && filepath.Ext(path) == ".go" && name != "weir" && name != "connect" { // which is a system call, too
+			names = append(names, regexp.QuoteMeta(name))
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"core", "admin", "policies", "accesslog", "exact"} {
+		if !slices.Contains(names, name) {
+			t.Errorf("%s is not found", name)
+		}
+	}
+	slices.Sort(names)
+	return regexp.MustCompile(`(?m)(?:^|: |\()(?:` + strings.Join(append(slices.Compact(names), "ratelimit"), "|") + `)(?:\.\w+)?: `)
+}
+
+// Only the names of packages are left out of a message, and each of them once: what stands behind may be the name of a file.
+func TestPlainMessages(t *testing.T) {
+	inner := errors.New("core: it makes no sense")
+	for want, err := range map[string]error{
+		"it makes no sense":                                    exitError{inner, exitUsage},
+		"core: is no file":                                     fmt.Errorf("policies: %s: %w", "core", errors.New("is no file")),
+		"-limit: it makes no sense":                            fmt.Errorf("-limit: %w", inner),
+		"policy 0: it makes no sense (it makes no sense)":      fmt.Errorf("ratelimit: policy 0: %w (%w)", inner, inner),
+		"it makes no sense\nit ends":                           errors.Join(inner, errors.New("core: it ends")),
+		`invalid value "a: b" for flag -units: invalid syntax`: errors.New(`invalid value "a: b" for flag -units: strconv.ParseInt: parsing "a: b": invalid syntax`),
+		`-has "core: a" is no name`:                            errors.New(`-has "core: a" is no name`),
+		"a file core: it makes no sense: it makes no sense":    fmt.Errorf("a file core: it makes no sense: %w", inner),
+	} {
+		if got := plain(err); got != want {
+			t.Errorf("%q is told as %q, want %q", err, got, want)
 		}
 	}
 }

@@ -1,14 +1,17 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -190,6 +193,43 @@ func TestResetOfFairShares(t *testing.T) {
 	}
 	says(t, exitUsage, []string{"-limit"}, "reset", "-limit", "fair-share", "key")
 	says(t, 0, []string{"key is as good as new under gpu"}, "reset", "-limit", "gpu", "key")
+}
+
+// What leases remember in Redis is told as that: nobody can give its numbers, and it keeps nothing from being reset.
+func TestWhatLeasesRemember(t *testing.T) {
+	server(t)
+	store, err := core.OpenStore(os.Getenv("REDIS_URL"), core.WithBudget(time.Minute))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := core.New(core.Lease(store, core.Tolerance{Over: 0.5}))
+	defer func() { _ = l.Close() }()
+	limit := core.SlidingLog(600_000, 10*time.Minute)
+	leased := func() bool {
+		d, err := l.Allow(t.Context(), "key", limit)
+		if err != nil {
+			t.Error(err)
+		}
+		return d.Leased || err != nil
+	}
+	for start := time.Now(); !leased(); {
+		if time.Since(start) > time.Minute {
+			t.Fatal("nothing is leased")
+		}
+	}
+	ended, end := context.WithCancel(t.Context())
+	var asking sync.WaitGroup
+	defer asking.Wait()
+	defer end()
+	asking.Go(func() { // so that there is a lease all the time
+		for tick := time.Tick(time.Millisecond); ended.Err() == nil; <-tick {
+			leased()
+		}
+	})
+	const told = "units that leases remember (docs/leases.md)"
+	says(t, 0, []string{"key weir-leased:sliding-log:600000:10m ? leaky: " + told, "key sliding-log 600000, 10m"}, "peek", "key")
+	says(t, 0, []string{"weir-leased:sliding-log:600000:10m 1 ? " + told}, "top", "-once")
+	says(t, 0, []string{"key is as good as new under sliding-log:600000:10m"}, "reset", "-all", "key")
 }
 
 func TestBansByHand(t *testing.T) {
@@ -444,11 +484,25 @@ func TestBalances(t *testing.T) {
 	says(t, 0, []string{"was topped up by that id before: 480 left"}, "topup", "-balance", "credits", "-units", "500", "-id", "payment-7", "user:1")
 	says(t, 0, []string{"user:1 is as good as new under credits"}, "reset", "-limit", "credits", "user:1")
 	says(t, 0, []string{"user:1 0 0"}, "balances", "-balance", "credits")
-	for _, text := range []string{"", "null", "{}", `[{"key": "user:1", "spent": 0, "topups": []}]`, `[{"key": "user:1", "remaining": 3}]`, "[] []"} {
+	for _, text := range []string{"", "null", "{}", `["user:1"]`, `[{"key": "user:1", "spent": 0, "topups": []}]`, `[{"key": "user:1", "remaining": 3}]`, "[] []"} {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		says(t, exitFailed, []string{"is no list of weir balances -json"}, "restore", "-balance", "credits", file)
+	}
+}
+
+// A list that weir restore would not read is an error when it is written.
+func TestCopyIsNoLongerThanRestoreReads(t *testing.T) {
+	var out strings.Builder
+	if err := writeCopy(&out, []Balance{{Key: "user:1"}}, 1000); err != nil {
+		t.Error(err)
+	}
+	size := int64(out.Len())
+	for most, fits := range map[int64]bool{size - 1: false, size: true} {
+		if err := writeCopy(io.Discard, []Balance{{Key: "user:1"}}, most); (err == nil) != fits {
+			t.Errorf("%d bytes of %d at most: %v", size, most, err)
+		}
 	}
 }
 

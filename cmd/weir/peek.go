@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/urfave/cli/v3"
 
@@ -21,8 +22,19 @@ stand in each plan of the file.
 
 ` + storeHelp + "\n\n" + storeExitCodes
 
-// howToKnow says how to have the numbers of a limit that Redis knows by its name alone.
-const howToKnow = "give its numbers by -policies or -limit"
+// ofLibrary begins the names of limits that the library makes for itself. No other limit may have such a name.
+const ofLibrary = "weir-"
+
+// howToKnow says how to have the numbers of a limit that Redis knows by its name alone, or what a limit of the library is.
+func howToKnow(limit string) string {
+	switch {
+	case strings.HasPrefix(limit, ofLibrary+"leased:"):
+		return "units that leases remember (docs/leases.md)"
+	case strings.HasPrefix(limit, ofLibrary):
+		return "for how long those that wait are held back"
+	}
+	return "give its numbers by -policies or -limit"
+}
 
 // Standing is how a key stands under a limit.
 type Standing struct {
@@ -157,7 +169,7 @@ func writeStandings(w io.Writer, standings []Standing) error {
 		if s.Plan != "" {
 			limit += " (plan " + s.Plan + ")"
 		}
-		rows[i] = []string{printable(s.Key), printable(limit), "?", s.Algorithm + ": " + howToKnow}
+		rows[i] = []string{printable(s.Key), printable(limit), "?", s.Algorithm + ": " + howToKnow(s.Limit)}
 		if n := s.Numbers; n != nil {
 			rows[i][2], rows[i][3] = admin.DescribeDecision(n.decision), verdict(n.decision)
 		}

@@ -153,8 +153,9 @@ func inNumbers(e *standing.Effect) string {
 // inWords compares the results of two files.
 func (r *Replayed) inWords() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "Of %d requests in the log, the old file would have denied %d (%s), and the new one %d (%s).\n",
-		r.Was.Requests, r.Was.Denied, shareOf(r.Was.Denied, r.Was.Requests), r.Now.Denied, shareOf(r.Now.Denied, r.Now.Requests))
+	fmt.Fprintf(&b, "Of %s in the log, the old file would have denied %d (%s), and the new one %d (%s).\n",
+		counted(int(r.Was.Requests), "request", "requests"),
+		r.Was.Denied, shareOf(r.Was.Denied, r.Was.Requests), r.Now.Denied, shareOf(r.Now.Denied, r.Now.Requests))
 	type identity struct {
 		name   string
 		shadow bool

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -113,11 +114,34 @@ func TestEndlessFileIsReadWithABound(t *testing.T) {
 	if code := run(t.Context(), []string{"weir", "check", "-"}, &zeros, &out, &messages); code != exitFailed || !strings.Contains(messages.String(), "more than 1048576") || zeros.read > 4<<20 {
 		t.Errorf("exit code %d, %d bytes are read: %s", code, zeros.read, &messages)
 	}
+	zeros = endless{}
+	if text, err := readCopy("-", &zeros, 1000); err == nil || len(text) > 0 || zeros.read > 4<<10 {
+		t.Errorf("%d bytes of a copy of balances are read, %v", zeros.read, err)
+	}
+	for most, whole := range map[int64]bool{5: false, 6: true} {
+		if text, err := readCopy("-", strings.NewReader("[null]"), most); (err == nil) != whole || (string(text) == "[null]") != whole {
+			t.Errorf("of %d bytes at most: %q, %v", most, text, err)
+		}
+	}
+	sparse := filepath.Join(t.TempDir(), "balances.json")
+	if err := errors.Join(os.WriteFile(sparse, nil, 0o600), os.Truncate(sparse, mostOfCopy+1)); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		code int
+		says string
 		args []string
-	}{{exitFailed, []string{"check", "/dev/zero"}}, {exitInvalid, []string{"explain", "/dev/zero", "GET /"}}, {exitInvalid, []string{"plan", "/dev/zero", "/dev/zero"}}} {
-		if code, _, messages := weir(t, "", c.args...); code != c.code || !strings.Contains(messages, "more than 1048576") {
+	}{
+		{exitFailed, "more than 1048576", []string{"check", "/dev/zero"}},
+		{exitInvalid, "more than 1048576", []string{"explain", "/dev/zero", "GET /"}},
+		{exitInvalid, "more than 1048576", []string{"plan", "/dev/zero", "/dev/zero"}},
+		{exitFailed, "more than the 268435456", []string{"restore", sparse}},
+		{exitInvalid, "/dev/zero has more than 16777216", []string{"serve", "-config", "/dev/zero"}},
+		{exitInvalid, "is no regular file", []string{"serve", "-policies", "/dev/zero", "-trusted", "10.0.0.0/8"}},
+		{exitFailed, "/dev/zero", []string{"check", "-signed", "/dev/zero", "-"}},
+		{exitFailed, "/dev/zero", []string{"sign", "-key", "/dev/zero", "-"}},
+	} {
+		if code, _, messages := weir(t, "limitsNothing: true\n", c.args...); code != c.code || !strings.Contains(messages, c.says) {
 			t.Errorf("%q: exit code %d: %s", c.args, code, messages)
 		}
 	}

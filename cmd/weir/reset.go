@@ -6,6 +6,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/urfave/cli/v3"
 
@@ -16,7 +17,8 @@ import (
 const resetHelp = `Makes keys as good as new: under the limits that -limit names, or, with -all, under all that Redis has a state of. Of a limit with a name
 of its own, the numbers do not matter: -limit NAME is enough. What a reset ban keeps out may come back, and who holds places loses them.
 
--all reads the names of all keys in the database. Shadows are left alone. Under a limit that tenants share, all of its tenants begin anew.
+-all reads the names of all keys in the database. Shadows, and what leases remember, are left alone. Under a limit that tenants
+share, all of its tenants begin anew.
 
 ` + storeHelp + "\n\n" + storeExitCodes
 
@@ -100,7 +102,7 @@ func limitsOf(ctx context.Context, limiter *core.Limiter, key string) ([]core.Li
 	}
 	var limits []core.Limit
 	for _, entry := range entries {
-		if entry.Shadow || entry.Algorithm == share {
+		if entry.Shadow || entry.Algorithm == share || strings.HasPrefix(entry.Limit, ofLibrary) {
 			continue
 		}
 		limit, err := limitOf(entry)

@@ -114,7 +114,7 @@ func checkSignature(name string, text []byte, path string) (serial int64, err er
 	}
 	key, err := policies.ParsePublicKey(public)
 	if err != nil {
-		return 0, fmt.Errorf("%s: %w", path, err)
+		return 0, fmt.Errorf("%s has no public key: %w", path, err)
 	}
 	if serial, err = policies.Verify(text, key); err != nil {
 		return 0, fmt.Errorf("%s is not to be believed: %w", called(name), err)

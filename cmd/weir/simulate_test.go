@@ -67,6 +67,27 @@ func TestSimulate(t *testing.T) {
 	}
 }
 
+// What simulate says of one request and one line agrees in number.
+func TestSimulateNumbers(t *testing.T) {
+	limits := policiesFile(t, "policies: [{key: ip, limit: 'leaky 1, 1/m'}]\n")
+	nameless := `{"ts":1772438400.5,"status":200,"method":"GET","path":"/me"}` + "\n"
+	fractional := strings.Replace(nameless, `"path"`, `"ip":"192.0.2.1","path"`, 1)
+	for _, c := range []struct{ log, says string }{
+		{line, "One request, of which 0 would have been denied (0 %)."},
+		{line, "One request has a timestamp without a fraction of a second:"},
+		{strings.Repeat(line, 2), "2 requests, of which 1 would have been denied (50 %)."},
+		{nameless + fractional, "One line has no address, and was left out."},
+		{nameless + nameless + fractional, "2 lines have no address, and were left out."},
+	} {
+		if code, out, messages := weir(t, c.log, "simulate", limits, "-"); code != 0 || !strings.Contains(out, c.says) {
+			t.Errorf("exit code %d: it does not say %q: %s%s", code, c.says, out, messages)
+		}
+	}
+	if code, out, messages := weir(t, "", "plan", "-log", logFile(t, line), limits, limits); code != 0 || !strings.Contains(out, "Of one request in the log, ") {
+		t.Errorf("exit code %d: %s%s", code, out, messages)
+	}
+}
+
 func TestSimulateMisuse(t *testing.T) {
 	limits := policiesFile(t, perAddress)
 	for _, c := range []struct {

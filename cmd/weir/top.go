@@ -115,7 +115,7 @@ func pageText(page busiest.Page) string {
 	var text strings.Builder
 	limits := make([][]string, len(page.Sums))
 	for i, s := range page.Sums {
-		denied := "? " + howToKnow
+		denied := "? " + howToKnow(s.Limit)
 		if s.Known {
 			denied = strconv.Itoa(s.Denied)
 		}
@@ -202,7 +202,7 @@ func (s screen) View() tea.View {
 	heading := fmt.Sprintf("weir top, every %v; q quits. ", s.every)
 	switch {
 	case s.err != nil:
-		heading += "Not answered: " + s.err.Error()
+		heading += "Not answered: " + plain(s.err)
 	case s.page.Passes == 0:
 		heading += fmt.Sprintf("%d keys so far", s.page.Listed)
 	}

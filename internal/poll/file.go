@@ -1,6 +1,7 @@
 package poll
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -27,18 +28,26 @@ type File struct {
 }
 
 // Read returns the text of the file, or nil if that has not changed since it was Understood. A file that is missing, no
-// regular file, or changed while it is read is an error.
+// regular file, or changed while it is read is an error. The error does not name the file.
 func (f *File) Read() (text []byte, info fs.FileInfo, err error) {
+	text, info, err = f.readChanged()
+	if of, names := errors.AsType[*fs.PathError](err); names {
+		err = of.Err
+	}
+	return text, info, err
+}
+
+func (f *File) readChanged() (text []byte, info fs.FileInfo, err error) {
 	info, err = os.Stat(f.Path)
 	switch {
 	case err != nil:
 		return nil, nil, err
 	case !info.Mode().IsRegular(): // to open a pipe could take for ever
-		return nil, nil, fmt.Errorf("%s: is no regular file", f.Path)
+		return nil, nil, errors.New("is no regular file")
 	case f.last != nil && unchanged(f.last, info):
 		return nil, info, nil
 	case f.Most > 0 && info.Size() > f.Most:
-		return nil, nil, fmt.Errorf("%s: has %d bytes, which are more than %d", f.Path, info.Size(), f.Most)
+		return nil, nil, fmt.Errorf("has %d bytes, which are more than %d", info.Size(), f.Most)
 	}
 	if age := time.Since(info.ModTime()); f.read && 0 <= age && age < f.Unchanged {
 		return nil, info, nil
@@ -80,7 +89,7 @@ func readWhole(path string, most int64) ([]byte, fs.FileInfo, error) {
 		return nil, nil, err
 	}
 	if !unchanged(before, after) || int64(len(text)) != after.Size() {
-		return nil, nil, fmt.Errorf("%s: has changed while it was read: write another file, and rename that", path)
+		return nil, nil, errors.New("has changed while it was read: write another file, and rename that")
 	}
 	return text, after, nil
 }

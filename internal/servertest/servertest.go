@@ -1,4 +1,4 @@
-// Package servertest starts nginx and Apache, for tests of their logs, and these and other proxies, for tests of the fields by which they
+// Package servertest starts nginx, Apache and Caddy, for tests of their logs, and these and other proxies, for tests of the fields by which they
 // name clients.
 package servertest
 

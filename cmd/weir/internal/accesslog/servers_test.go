@@ -56,16 +56,37 @@ CustomLog {dir}/combined.log combined
 CustomLog {dir}/common.log common
 `
 
+// A file gets JSON by default. Authentication has the log name the user: the hash is of "secret".
+const caddyConf = `{
+	admin off
+	auto_https off
+}
+http://:{port} {
+	bind 127.0.0.1
+	log {
+		output file {dir}/access.log
+	}
+	basicauth {
+		{user} $2b$04$abcdefghijklmnopqrstuu2r9OfJnfCsdneAXAGHnS4UpFFP8WIrW
+	}
+	respond /good ok
+	respond 404
+}
+`
+
+// user is the user of all requests, who tries to end the field that names them in a log.
+const user = `x [y "GET / HTTP/1.1" 200`
+
 // What nginx writes, in its own formats, is read.
 func TestNginx(t *testing.T) {
 	program := servertest.Program(t, "nginx")
 	dir := t.TempDir()
-	serve(t, dir, nginxConf, "", func(conf string) *exec.Cmd { return exec.Command(program, "-p", dir, "-c", conf) })
+	serve(t, dir, nginxConf, func(conf string) *exec.Cmd { return exec.Command(program, "-p", dir, "-c", conf) })
 	for log, format := range map[string]Format{"combined.log": Combined, "main.log": Combined, "lines.log": JSON} {
-		readLog(t, filepath.Join(dir, log), format)
+		readLog(t, filepath.Join(dir, log), format, 5)
 	}
-	readLog(t, filepath.Join(dir, "own.log"), nginxOwn)
-	readLog(t, filepath.Join(dir, "times.log"), nginxTimes)
+	readLog(t, filepath.Join(dir, "own.log"), nginxOwn, 5)
+	readLog(t, filepath.Join(dir, "times.log"), nginxTimes, 5)
 }
 
 // What Apache writes, in its own formats, is read.
@@ -84,12 +105,39 @@ func TestApache(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "good"), []byte("ok"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	serve(t, dir, apacheConf, modules, func(conf string) *exec.Cmd { return exec.Command(program, "-X", "-f", conf) })
+	serve(t, dir, apacheConf, func(conf string) *exec.Cmd { return exec.Command(program, "-X", "-f", conf) }, "{modules}", modules)
 	for _, log := range []string{"vhost.log", "combined.log", "common.log"} {
-		readLog(t, filepath.Join(dir, log), Combined)
+		readLog(t, filepath.Join(dir, log), Combined, 5)
 	}
-	readLog(t, filepath.Join(dir, "own.log"), apacheOwn)
-	readLog(t, filepath.Join(dir, "time.log"), apacheTime)
+	readLog(t, filepath.Join(dir, "own.log"), apacheOwn, 5)
+	readLog(t, filepath.Join(dir, "time.log"), apacheTime, 5)
+}
+
+// What Caddy writes is read, with the user that it has authenticated.
+func TestCaddy(t *testing.T) {
+	program := servertest.Program(t, "caddy")
+	dir := t.TempDir()
+	serve(t, dir, caddyConf, func(conf string) *exec.Cmd {
+		cmd := exec.Command(program, "run", "--adapter", "caddyfile", "--config", conf)
+		cmd.Env = append(os.Environ(), "HOME="+dir)
+		return cmd
+	}, "{user}", "`"+user+"`")
+	log := filepath.Join(dir, "access.log")
+	readLog(t, log, JSON, 4) // what is no HTTP is not in it
+	key, err := ParseKey("json:.user_id")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := New(JSON, Options{Key: key})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(servertest.Await(t, log, 4))) {
+		var r Record
+		if err := p.Parse([]byte(line), &r); err != nil || string(r.Key) != user {
+			t.Errorf("the user is %q, %v: %s", r.Key, err, line)
+		}
+	}
 }
 
 func exists(name string) bool {
@@ -98,16 +146,16 @@ func exists(name string) bool {
 }
 
 // serve starts a server, asks it for /good and /bad twice each, and sends it what is no HTTP.
-func serve(t *testing.T, dir, configuration, modules string, command func(conf string) *exec.Cmd) {
+func serve(t *testing.T, dir, configuration string, command func(conf string) *exec.Cmd, fill ...string) {
 	t.Helper()
-	address := servertest.Start(t, dir, configuration, command, "{modules}", modules)
+	address := servertest.Start(t, dir, configuration, command, fill...)
 	for _, path := range []string{"/good", "/good", "/bad?x=1", "/bad"} {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address+path, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		request.Header.Set("User-Agent", `a "quoted" agent \`)
-		request.SetBasicAuth(`x [y "GET / HTTP/1.1" 200`, "secret")
+		request.SetBasicAuth(user, "secret")
 		response, err := http.DefaultClient.Do(request)
 		if err != nil {
 			t.Fatal(err)
@@ -124,10 +172,10 @@ func serve(t *testing.T, dir, configuration, modules string, command func(conf s
 	http.DefaultClient.CloseIdleConnections()
 }
 
-// readLog waits for the five requests of serve, and sees that all lines are read, and that four of them are ours.
-func readLog(t *testing.T, name string, format Format) {
+// readLog waits for the lines of serve's five requests, and sees that all are read, and that four of them are ours.
+func readLog(t *testing.T, name string, format Format, lines int) {
 	t.Helper()
-	text := servertest.Await(t, name, 5)
+	text := servertest.Await(t, name, lines)
 	p := parsersOf(t, Key{})[format]
 	if format.isTemplate() {
 		var err error

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -29,10 +30,10 @@ func readFiles(path string, hidden bool) (files []descriptors.File, seen version
 		if err != nil || info.IsDir() {
 			return err
 		}
-		if info.Size() > mostOfFile || len(files) == mostFiles {
-			return fmt.Errorf("%s: the files are more than %d, or one is longer than %d bytes", name, mostFiles, mostOfFile)
+		if len(files) == mostFiles {
+			return fmt.Errorf("%s has more than %d files", path, mostFiles)
 		}
-		text, err := os.ReadFile(name) //nolint:gosec // the user says which files
+		text, err := readBounded(name)
 		if err != nil {
 			return err
 		}
@@ -63,6 +64,20 @@ func readFiles(path string, hidden bool) (files []descriptors.File, seen version
 		return nil, seen, err
 	}
 	return files, version(hash.Sum(nil)), nil
+}
+
+// readBounded reads a file of no more than mostOfFile bytes. A device or a pipe does not tell its size.
+func readBounded(name string) ([]byte, error) {
+	f, err := os.Open(name) //nolint:gosec // the user says which file
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() //nolint:errcheck // nothing was written
+	text, err := io.ReadAll(io.LimitReader(f, mostOfFile+1))
+	if err == nil && len(text) > mostOfFile {
+		return nil, fmt.Errorf("%s has more than %d bytes", name, mostOfFile)
+	}
+	return text, err
 }
 
 // Read returns the configuration that the service would start with.

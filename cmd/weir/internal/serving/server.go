@@ -154,7 +154,7 @@ func (s *server) begin() error {
 			s.logger.Error("there is no configuration yet", "error", line)
 		}
 	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("%w:\n%s: %w: name a file or a directory by -config, or by RUNTIME_ROOT", ErrConfig, s.settings.Config, err)
+		return fmt.Errorf("%w:\n%w: name a file or a directory by -config, or by RUNTIME_ROOT", ErrConfig, err)
 	default:
 		return fmt.Errorf("%w:\n%w", ErrConfig, err)
 	}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"os"
 	"runtime"
 	"strconv"
 	"strings"
@@ -211,7 +210,7 @@ func (s *Store) encryption() (*tls.Config, error) {
 
 // readAuthorities reads a file of certificates.
 func readAuthorities(path string) (*x509.CertPool, error) {
-	text, err := os.ReadFile(path) //nolint:gosec // the user says which file
+	text, err := readBounded(path)
 	if err != nil {
 		return nil, err
 	}

@@ -91,19 +91,27 @@ func (s *Simulation) Result(name func(string) string, zone *time.Location) *Resu
 // AllNotes returns the notes, and further ones that follow from the numbers.
 func (r *Result) AllNotes() []string {
 	notes := slices.Clone(r.Notes)
-	add := func(n uint64, format string, args ...any) {
-		if n > 0 {
-			notes = append(notes, fmt.Sprintf(format, append([]any{n}, args...)...))
+	add := func(n uint64, one, several string) {
+		switch n {
+		case 0:
+		case 1:
+			notes = append(notes, "One "+one)
+		default:
+			notes = append(notes, fmt.Sprintf("%d %s", n, several))
 		}
 	}
 	for _, l := range r.Limits {
-		add(l.Anonymous, "%d requests do not have the key of %s in the log. They were counted by their address, as the guard does.", l.Name)
-		add(l.Missed, "%d requests under %s are of keys that were too many to be followed: see -keys.", l.Name)
+		add(l.Anonymous, "request does not have the key of "+l.Name+" in the log. It was counted by its address, as the guard does.",
+			"requests do not have the key of "+l.Name+" in the log. They were counted by their address, as the guard does.")
+		add(l.Missed, "request under "+l.Name+" is of a key beyond those that are followed: see -keys.",
+			"requests under "+l.Name+" are of keys that were too many to be followed: see -keys.")
 	}
-	add(r.Listed, "%d requests were decided by a list.")
-	add(r.Limited, "%d requests were answered with 429 already. They were replayed like all others.")
-	add(r.Undecided, "%d requests could not be decided: the store was full, or a key could not be read.")
-	add(r.Unread, "%d lines are no requests of HTTP, and were left out.")
+	add(r.Listed, "request was decided by a list.", "requests were decided by a list.")
+	add(r.Limited, "request was answered with 429 already. It was replayed like all others.",
+		"requests were answered with 429 already. They were replayed like all others.")
+	add(r.Undecided, "request could not be decided: the store was full, or its key could not be read.",
+		"requests could not be decided: the store was full, or a key could not be read.")
+	add(r.Unread, "line is no request of HTTP, and was left out.", "lines are no requests of HTTP, and were left out.")
 	return notes
 }
 

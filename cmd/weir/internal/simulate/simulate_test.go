@@ -192,6 +192,29 @@ policies:
 	}
 }
 
+// Notes agree in number.
+func TestNumbersOfNotes(t *testing.T) {
+	one := Result{Listed: 1, Limited: 1, Undecided: 1, Unread: 1, Limits: []Limit{{Name: "a", Anonymous: 1, Missed: 1}}}
+	wantOne := `One request does not have the key of a in the log. It was counted by its address, as the guard does.
+One request under a is of a key beyond those that are followed: see -keys.
+One request was decided by a list.
+One request was answered with 429 already. It was replayed like all others.
+One request could not be decided: the store was full, or its key could not be read.
+One line is no request of HTTP, and was left out.`
+	two := Result{Listed: 2, Limited: 2, Undecided: 2, Unread: 2, Limits: []Limit{{Name: "a", Anonymous: 2, Missed: 2}}}
+	wantTwo := `2 requests do not have the key of a in the log. They were counted by their address, as the guard does.
+2 requests under a are of keys that were too many to be followed: see -keys.
+2 requests were decided by a list.
+2 requests were answered with 429 already. They were replayed like all others.
+2 requests could not be decided: the store was full, or a key could not be read.
+2 lines are no requests of HTTP, and were left out.`
+	for want, r := range map[string]Result{"": {}, wantOne: one, wantTwo: two} {
+		if got := strings.Join(r.AllNotes(), "\n"); got != want {
+			t.Errorf("%s\nwant\n%s", got, want)
+		}
+	}
+}
+
 // Strikes come from the statuses of the log; lists, shadows and what meets no limit are counted; places are left out.
 func TestEachPolicy(t *testing.T) {
 	const file = `bans:
