@@ -34,8 +34,8 @@ type Limiter struct {
 	background backlog
 	losses     losses // of the background
 	besides    besides
-	late       call.Warning // of settlements after ReserveFor
-	forgiven   call.Warning // of settlements beyond a limit without debt
+	late       call.Warning      // of settlements after ReserveFor
+	forgiven   call.Warning      // of settlements beyond a limit without debt
 	lines      *wait.Lines       // of calls that wait for places, or for rates by WaitAll
 	wakes      *redisstore.Wakes // nil: the store has no order over processes
 	places     *wait.Places      // that are held
