@@ -1,5 +1,5 @@
 # Everything a change needs. The tests start real Redis servers of their own on
-# free ports, a real browser, a real Prometheus, a real Envoy and real web servers; those
+# free ports, a real browser, a real Prometheus and real web servers; those
 # are all that there is to install, and make test does it.
 
 GO = go
@@ -44,7 +44,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' Makefile
 
 .PHONY: test
-test: redis lua browser prometheus webservers postgres envoy sdks clients ## the whole suite, installing the servers and the browser it needs where they are missing
+test: redis lua browser prometheus webservers postgres sdks clients ## the whole suite, installing the servers and the browser it needs where they are missing
 	@$(MAKE) --no-print-directory -k -j 2 test-root test-modules test-unraced
 
 # Three parts of the suite. The first two run at the same time, since some tests compute, and others wait for what they have broken. The
@@ -62,10 +62,6 @@ test-unraced:
 reference: redis ## the integration tests of github.com/envoyproxy/ratelimit against weir serve, on the fixed ports that they name
 	cd cmd/weir && $(GO) test $(VET) -count=1 -timeout 30m -run '^TestReferenceIntegration$$' . -reference
 
-.PHONY: traefik
-traefik: redis webservers ## the tests of weir serve behind Traefik, which is built from source
-	@sh .ci/traefik
-
 .PHONY: test-latest
 test-latest: redis lua ## what uses gin, echo, go-redis or OpenTelemetry, against the newest of them
 	$(GO) build -modfile=latest.mod ./...
@@ -77,7 +73,7 @@ test-latest-doors: redis postgres ## the doors, such as river and caddy, against
 	@sh .ci/test-latest-doors
 
 .PHONY: test-servers
-test-servers: redis lua ## the packages that talk to Redis, on the server program that RATELIMIT_TEST_SERVER names
+test-servers: redis lua webservers clients ## the packages that talk to Redis, on the server program that RATELIMIT_TEST_SERVER names
 	$(GO) test -race -shuffle=$(SHUFFLE) -count=1 $(SERVER_PACKAGES)
 	$(GO) test -count=1 -run '^TestTheLawsHoldUnderLua54$$' ./core # which the race detector does not build
 	cd cmd/weir && $(GO) test -race -shuffle=$(SHUFFLE) -count=1 .
@@ -110,19 +106,16 @@ prometheus: ## install Prometheus where it is missing
 	@sh .ci/install prometheus 'macOS: brew install prometheus' prometheus
 
 .PHONY: webservers
-webservers: ## install nginx, Apache, HAProxy and Caddy where they are missing
+webservers: ## install nginx, Apache, HAProxy, Caddy, Envoy and Traefik where they are missing
 	@sh .ci/install nginx 'macOS: brew install nginx' nginx
 	@sh .ci/install apache2-bin 'macOS has it' apache2 httpd
 	@sh .ci/install haproxy 'macOS: brew install haproxy' haproxy
 	@sh .ci/install caddy 'macOS: brew install caddy' caddy
+	@sh .ci/proxies
 
 .PHONY: postgres
 postgres: ## install PostgreSQL where it is missing
 	@sh .ci/install postgresql 'macOS: brew install postgresql' postgres pg_ctlcluster
-
-.PHONY: envoy
-envoy: ## install Envoy where it is missing
-	@sh .ci/envoy
 
 .PHONY: sdks
 sdks: ## install the SDKs of OpenAI and Anthropic where they are missing

@@ -11,10 +11,12 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"golang.org/x/crypto/bcrypt"
 
+	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/internal/redistest"
 )
 
@@ -181,8 +183,15 @@ func TestPoliciesOfAFile(t *testing.T) {
 
 // Several handlers and servers that name one Redis have one counter, and an outage is answered as the limit says.
 func TestRedis(t *testing.T) {
-	server := redistest.Start(t)
-	t.Setenv("LIMITS_AT", "redis://"+server.Addr())
+	url := "redis://" + redistest.Start(t).Addr()
+	if _, _, err := limiters.LoadOrNew(url, func() (caddy.Destructor, error) { // which the handlers find
+		opened, err := core.Open(url, core.WithBudget(time.Minute)) // however busy the machine is
+		return limiter{opened}, err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _, _ = limiters.Delete(url) })
+	t.Setenv("LIMITS_AT", url)
 	s := serve(t, "route /a {\nweir fixed-window 2, 1h {\nstore {env.LIMITS_AT}\n}\nrespond a\n}\nroute /b {\nweir fixed-window 2, 1h {\nstore {env.LIMITS_AT}\n}\nrespond b\n}")
 	s.want(http.StatusOK, "/a")
 	s.want(http.StatusOK, "/b")

@@ -183,7 +183,7 @@ func TestCloseLeavesYourClientOpen(t *testing.T) {
 func TestOpenGivesTheStoreItsOptions(t *testing.T) {
 	for _, url := range []string{"memory:", redistest.Shared(t).URL()} {
 		now := time.Unix(1_000_000_000, 0)
-		limiter, err := core.Open(url, core.WithClock(func() time.Time { return now }), core.WithLogger(slog.New(slog.DiscardHandler)))
+		limiter, err := core.Open(url, core.WithBudget(patient), core.WithClock(func() time.Time { return now }), core.WithLogger(discard))
 		if err != nil {
 			t.Fatal(err)
 		}

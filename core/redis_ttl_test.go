@@ -32,7 +32,7 @@ func TestKeysLiveNoLongerThanDocumented(t *testing.T) {
 		{core.Concurrent(10, 30*time.Second), 30 * time.Second, 30*time.Second + 10*time.Minute + 2*time.Second},
 	} {
 		key := rand.Text()
-		if _, err := core.New(core.NewRedis(client)).Reserve(t.Context(), core.Check{Key: key, Limit: c.limit}); err != nil {
+		if _, err := core.New(core.NewRedis(client, core.WithBudget(patient))).Reserve(t.Context(), core.Check{Key: key, Limit: c.limit}); err != nil {
 			t.Fatal(err)
 		}
 		keys, err := client.Keys(t.Context(), "*{"+key+"}*").Result()

@@ -106,8 +106,8 @@ func TestABreakerIsLoggedWhenItOpensAndCloses(t *testing.T) {
 	server := redistest.Start(t)
 	var logged record
 	tried := make(chan struct{}, 100)
-	limiter, err := core.Open(server.URL(), core.WithBreaker(1, time.Millisecond), core.WithLogger(slog.New(slog.NewTextHandler(&logged, nil))),
-		core.WithTrace(core.Trace{Breaker: func(_ string, state string) {
+	limiter, err := core.Open(server.URL(), core.WithBudget(patient), core.WithBreaker(1, time.Millisecond),
+		core.WithLogger(slog.New(slog.NewTextHandler(&logged, nil))), core.WithTrace(core.Trace{Breaker: func(_ string, state string) {
 			if state == "half-open" {
 				tried <- struct{}{}
 			}

@@ -19,15 +19,16 @@ import (
 // The addresses of this machine that play in these tests. The proxy itself is 127.0.0.1.
 const (
 	client = "127.0.0.2" // who asks the proxy
-	edge   = "127.0.0.3" // Cloudflare, where it stands in front of the proxy
+	edge   = "127.0.0.3" // Cloudflare or another proxy, where it stands in front of the proxy
 )
 
 // proxy is a program with the least configuration that makes a proxy of it: "{line}" stands for what docs/keys-and-proxies.md says to write,
-// "{upstream}" for the server behind it.
+// "{upstream}" for the server behind it. That of Traefik is the file of its routers.
 type proxy struct {
 	programs      []string
 	configuration string
 	command       func(program, dir, file string) *exec.Cmd
+	refuses       string // a line of clients that it answers itself, with 400
 }
 
 var realProxies = map[string]proxy{
@@ -121,7 +122,12 @@ http://{address} {
 		command: func(program, _, file string) *exec.Cmd {
 			return exec.Command(program, "-c", file, "--concurrency", "1", "--use-dynamic-base-id", "-l", "off")
 		},
+		refuses: "Connection: X-Forwarded-For",
 	},
+	"Traefik": {configuration: `http:
+  routers: {all: {rule: "PathPrefix(` + "`/`" + `)", service: api}}
+  services: {api: {loadBalancer: {servers: [{url: "http://{upstream}"}]}}}
+`},
 }
 
 // Behind each proxy with the line that the documentation says, the key is the address of who asked the proxy, whatever they have forged.
@@ -136,7 +142,11 @@ func TestProxiesAsDocumented(t *testing.T) {
 			upstream := serve(t, keyfuncs.WhoAmI(keyfuncs.IP(keyfuncs.TrustedProxies("127.0.0.1"))))
 			address := start(t, name, line, upstream)
 			for _, forged := range forgeries {
-				if got := ask(t, client, address, forged); !strings.HasPrefix(got, "key: ip:"+client+"\n") {
+				want := "key: ip:" + client + "\n"
+				if len(forged) == 1 && forged[0] == realProxies[name].refuses {
+					want = "Bad Request"
+				}
+				if got := ask(t, client, address, forged); !strings.HasPrefix(got, want) {
 					t.Errorf("with %q the server sees\n%s", forged, got)
 				}
 			}
@@ -155,6 +165,19 @@ func TestNginxBehindCloudflareAsDocumented(t *testing.T) {
 	forged := append([]string{"CF-Connecting-IP: 203.0.113.9"}, forgeries[0]...)
 	for from, want := range map[string]string{edge: "203.0.113.9", client: client} {
 		if got := ask(t, from, address, forged); !strings.HasPrefix(got, "key: ip:"+want+"\n") {
+			t.Errorf("asked by %s, the server sees\n%s", from, got)
+		}
+	}
+}
+
+// Traefik behind another proxy passes on what that one says, and drops what clients say.
+func TestTraefikBehindAProxyAsDocumented(t *testing.T) {
+	line := strings.NewReplacer("192.0.2.7", edge).Replace(documented(t)["Traefik"])
+	upstream := serve(t, keyfuncs.WhoAmI(keyfuncs.IP(keyfuncs.TrustedProxies("127.0.0.1", edge))))
+	address := start(t, "Traefik", line, upstream)
+	for from, want := range map[string]string{edge: "203.0.113.9", client: client} {
+		got := ask(t, from, address, []string{"X-Forwarded-For: 203.0.113.9"})
+		if !strings.HasPrefix(got, "key: ip:"+want+"\n") || strings.Contains(got, "203.0.113.9") != (from == edge) {
 			t.Errorf("asked by %s, the server sees\n%s", from, got)
 		}
 	}
@@ -207,14 +230,10 @@ func documented(t *testing.T) map[string]string {
 func start(t *testing.T, name, line, upstream string) (address string) {
 	t.Helper()
 	p := realProxies[name]
-	path, err := exec.LookPath(p.programs[0])
-	if name == "Envoy" { // no distribution has a package of it
-		if err != nil {
-			t.Skip("there is no envoy")
-		}
-	} else {
-		path = servertest.Program(t, p.programs...)
+	if name == "Traefik" {
+		return servertest.Traefik(t, strings.NewReplacer(":80", "{address}").Replace(line), p.configuration, "{upstream}", upstream)
 	}
+	path := servertest.Program(t, p.programs...)
 	_, port, _ := net.SplitHostPort(upstream)
 	dir := t.TempDir()
 	fill := []string{"{line}", strings.NewReplacer("127.0.0.1:8080", upstream).Replace(line), "{upstream}", upstream, "{upstream port}", port}

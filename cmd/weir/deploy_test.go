@@ -225,7 +225,7 @@ func TestProxiesTakeTheirConfigurations(t *testing.T) {
 	t.Run("envoy", func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), envoyPatience)
 		defer cancel()
-		validate(exec.CommandContext(ctx, envoyProgram(t), "--mode", "validate", "-c", "deploy/envoy/envoy.yaml", "--base-id", servertest.FreePort(t)))
+		validate(exec.CommandContext(ctx, servertest.Program(t, "envoy"), "--mode", "validate", "-c", "deploy/envoy/envoy.yaml", "--base-id", servertest.FreePort(t)))
 	})
 	t.Run("nginx", func(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "nginx.conf")

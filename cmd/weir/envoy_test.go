@@ -21,22 +21,6 @@ import (
 // envoyPatience is how long a test waits for an event that is certain to come.
 const envoyPatience = time.Minute
 
-// envoyProgram returns the path of Envoy, which make test installs.
-func envoyProgram(t *testing.T) string {
-	t.Helper()
-	if path, err := exec.LookPath("envoy"); err == nil {
-		return path
-	}
-	if cache, err := os.UserCacheDir(); err == nil {
-		path := filepath.Join(cache, "weir-test", "envoy-1.40.0", "envoy")
-		if _, err := os.Stat(path); err == nil {
-			return path
-		}
-	}
-	servertest.Missing(t, "there is no Envoy: make envoy installs it")
-	return ""
-}
-
 // envoyConfig is that of a proxy with two listeners, which differ in what happens while the rate limit service does not answer.
 var envoyConfig = `
 static_resources:
@@ -172,7 +156,7 @@ type proxied struct {
 // behindEnvoy starts all that by a configuration of Envoy, limits, and more arguments and variables of weir serve. In the configuration fill is replaced, too.
 func behindEnvoy(t *testing.T, shop http.Handler, configuration, limits string, more served, fill ...string) proxied {
 	t.Helper()
-	program, redis, dir := envoyProgram(t), redistest.Start(t), t.TempDir()
+	program, redis, dir := servertest.Program(t, "envoy"), redistest.Start(t), t.TempDir()
 	server := httptest.NewServer(shop)
 	t.Cleanup(server.Close)
 	config := filepath.Join(dir, "limits.yaml")
@@ -187,11 +171,7 @@ func behindEnvoy(t *testing.T, shop http.Handler, configuration, limits string, 
 	t.Cleanup(func() { weir.kill() })
 	_, shopPort, _ := net.SplitHostPort(server.Listener.Addr().String())
 	address := servertest.Start(t, dir, configuration, func(file string) *exec.Cmd {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return exec.Command(program, "--config-yaml", string(text), "--disable-hot-restart", "--concurrency", "2", "--log-level", "warn")
+		return exec.Command(program, "-c", file, "--disable-hot-restart", "--concurrency", "2", "--log-level", "warn")
 	}, append(fill, "{shop}", shopPort, "{weir}", port)...)
 	return proxied{address, weir, redis, config}
 }
@@ -311,7 +291,7 @@ func TestEnvoyPage(t *testing.T) {
 	if limit, _ := config.Find("shop", login); limit == nil || limit.Counts.String() != "per-minute: leaky 3, 6/m" {
 		t.Errorf("the limit of a login is %+v", limit)
 	}
-	output, err := exec.CommandContext(t.Context(), envoyProgram(t), "--mode", "validate", "--config-yaml", files["envoy.yaml"]).CombinedOutput()
+	output, err := exec.CommandContext(t.Context(), servertest.Program(t, "envoy"), "--mode", "validate", "--config-yaml", files["envoy.yaml"]).CombinedOutput()
 	if err != nil {
 		t.Errorf("Envoy does not read envoy.yaml: %v\n%s", err, output)
 	}

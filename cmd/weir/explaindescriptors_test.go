@@ -106,7 +106,7 @@ func TestExplainDescriptorsAsked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	limiter, err := core.Open(redis.URL())
+	limiter, err := core.Open(redis.URL(), core.WithBudget(envoyPatience))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,7 +18,7 @@ func TestExamineWithTLS(t *testing.T) {
 			Addr: server.TLSAddr(), TLSConfig: config, MaxRetries: -1, ContextTimeoutEnabled: true,
 		})
 		defer client.Close()
-		return doctor.Examine(t.Context(), core.New(core.NewRedis(client)))
+		return doctor.Examine(t.Context(), core.New(core.NewRedis(client, core.WithBudget(patient))))
 	}
 	t.Run("with the authority that issued the certificate", func(t *testing.T) {
 		report := examine(server.Trusted(t))

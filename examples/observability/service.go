@@ -29,7 +29,7 @@ type service struct {
 	provider *metric.MeterProvider
 }
 
-func newService(url string) (*service, error) {
+func newService(url string, more ...core.Option) (*service, error) {
 	registry := prometheus.NewRegistry()
 	reader, err := exporter.New(exporter.WithRegisterer(registry), exporter.WithoutScopeInfo())
 	if err != nil {
@@ -37,7 +37,7 @@ func newService(url string) (*service, error) {
 	}
 	s := &service{provider: metric.NewMeterProvider(metric.WithReader(reader))}
 	reporter := telemetry.New(telemetry.Options{MeterProvider: s.provider, MostServers: 10})
-	if s.limiter, err = open(url, core.WithTrace(reporter.Trace())); err != nil {
+	if s.limiter, err = open(url, core.WithTrace(reporter.Trace()), more...); err != nil {
 		return nil, err
 	}
 	tracker := offenders.New(offenders.Options{HalfLife: time.Minute})
@@ -70,8 +70,8 @@ func newService(url string) (*service, error) {
 }
 
 // open returns a limiter with every part traced.
-func open(url string, trace core.Option) (*core.Limiter, error) {
-	store, err := core.OpenStore(url, trace)
+func open(url string, trace core.Option, more ...core.Option) (*core.Limiter, error) {
+	store, err := core.OpenStore(url, append(more, trace)...)
 	if err != nil {
 		return nil, err
 	}

@@ -1,11 +1,13 @@
-// Package servertest starts nginx, Apache and Caddy, for tests of their logs, and these and other proxies, for tests of the fields by which they
-// name clients.
+// Package servertest starts nginx, Apache and Caddy, for tests of their logs, and these and other proxies, such as Envoy and Traefik, for tests of the fields by
+// which they name clients, and of how they ask for limits.
 package servertest
 
 import (
 	"bytes"
+	"io"
 	"math/rand/v2"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,17 +17,24 @@ import (
 	"time"
 )
 
+// cached are the programs that no distribution has, and the versions that .ci/proxies installs into the user's cache.
+var cached = map[string]string{"envoy": "1.40.0", "traefik": "3.7.15"}
+
 // Program returns the path of a program, which make test installs: the first of the names that there is.
 func Program(t *testing.T, names ...string) string {
 	t.Helper()
 	for _, name := range names {
-		for _, place := range []string{name, "/usr/sbin/" + name} { // the PATH of a Debian user ends before that
+		places := []string{name, "/usr/sbin/" + name} // the PATH of a Debian user ends before that
+		if cache, err := os.UserCacheDir(); err == nil && cached[name] != "" {
+			places = append(places, filepath.Join(cache, "weir-test", name+"-"+cached[name], name))
+		}
+		for _, place := range places {
 			if path, err := exec.LookPath(place); err == nil {
 				return path
 			}
 		}
 	}
-	Missing(t, "there is no "+strings.Join(names, " or "))
+	Missing(t, "there is no "+strings.Join(names, " or ")+": make test installs it")
 	return ""
 }
 
@@ -59,13 +68,14 @@ func FreePort(t *testing.T) string {
 }
 
 // Start starts a server until the test ends, and returns the address on which it answers. The command is given a file with the configuration, in
-// which "{address}", "{port}" and "{dir}" are replaced by that address, its port and the directory, and each of fill by the text that follows it.
+// which "{address}", "{port}" and "{dir}" are replaced by that address, its port and the directory, and each of fill by the text that follows it. The
+// name of the file ends in .yaml, without which Envoy and Traefik do not read YAML. The others do not look at it.
 func Start(t *testing.T, dir, configuration string, command func(file string) *exec.Cmd, fill ...string) (address string) {
 	t.Helper()
 	port := FreePort(t)
 	address = net.JoinHostPort("127.0.0.1", port)
 	text := strings.NewReplacer(append(fill, "{dir}", dir, "{address}", address, "{port}", port)...).Replace(configuration)
-	file := filepath.Join(dir, "server.conf")
+	file := filepath.Join(dir, "server.yaml")
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -106,6 +116,47 @@ func Start(t *testing.T, dir, configuration string, command func(file string) *e
 			t.Fatal("the server does not answer")
 		}
 	}
+}
+
+// Traefik starts Traefik until the test ends, with the entry points of a configuration and the routers of another one, and returns the address on which
+// it answers. In both, each of fill is replaced by the text that follows it, and in the entry points what Start replaces. A router has to lead from "/" to a
+// server that does not answer with 404.
+func Traefik(t *testing.T, entryPoints, routers string, fill ...string) (address string) {
+	t.Helper()
+	program, dir := Program(t, "traefik"), t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "routers.yaml"), []byte(strings.NewReplacer(fill...).Replace(routers)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	address = Start(t, dir, `
+global: {checkNewVersion: false}
+providers: {file: {filename: "{dir}/routers.yaml"}, providersThrottleDuration: 10ms}
+`+entryPoints, func(file string) *exec.Cmd { return exec.Command(program, "--configFile="+file) }, fill...)
+	for start := time.Now(); ; time.Sleep(20 * time.Millisecond) { // it listens before it has read the routers
+		if status(t, address) != http.StatusNotFound {
+			return address
+		}
+		if time.Since(start) > patience {
+			t.Fatal("Traefik does not know its routers")
+		}
+	}
+}
+
+// status returns that of the answer to a request for "/".
+func status(t *testing.T, address string) int {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address+"/", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if _, err := io.Copy(io.Discard, response.Body); err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode
 }
 
 // Await waits until a log has the given number of lines, and returns it: a server writes its log after it has answered.

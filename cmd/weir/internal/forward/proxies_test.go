@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -114,82 +113,11 @@ func caddy(t *testing.T, which int, weir, service string) (address string) {
 	})
 }
 
-// realTraefik returns the program that RATELIMIT_TEST_TRAEFIK names, or "".
-func realTraefik() string { return os.Getenv("RATELIMIT_TEST_TRAEFIK") }
-
-// traefik starts Traefik with the documented configuration if there is one, or else a server that asks as it does.
+// traefik starts Traefik with the documented configuration.
 func traefik(t *testing.T, weir, service string) (address string) {
 	t.Helper()
-	program, dir := realTraefik(), t.TempDir()
-	if program == "" {
-		return likeTraefik(t, weir, service)
-	}
 	documented := strings.NewReplacer("127.0.0.1:8080", weir, "127.0.0.1:3000", service).Replace(blocks(t, "Traefik", "yaml")[0])
-	if err := os.WriteFile(filepath.Join(dir, "dynamic.yaml"), []byte(documented), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	address = servertest.Start(t, dir, `
-global: {checkNewVersion: false}
-entryPoints: {web: {address: "{address}"}}
-providers: {file: {filename: "{dir}/dynamic.yaml"}}
-`, func(file string) *exec.Cmd {
-		yaml := filepath.Join(dir, "traefik.yaml")
-		if err := os.Rename(file, yaml); err != nil {
-			t.Fatal(err)
-		}
-		return exec.Command(program, "--configFile="+yaml)
-	})
-	for start := time.Now(); ; time.Sleep(20 * time.Millisecond) { // it listens before it has read the second file
-		response := send(t, address, "GET", "/ready")
-		if response.StatusCode != http.StatusNotFound {
-			return address
-		}
-		if time.Since(start) > time.Minute {
-			t.Fatal("Traefik does not know the route")
-		}
-	}
-}
-
-// likeTraefik starts a server that asks as Traefik 3.7 does with trustForwardHeader: false (pkg/middlewares/auth/forward.go): it drops what clients
-// say in the fields that it writes, and passes a denial on as it is.
-// https://doc.traefik.io/traefik/reference/routing-configuration/http/middlewares/forwardauth/
-func likeTraefik(t *testing.T, weir, service string) (address string) {
-	t.Helper()
-	return listen(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		question, err := http.NewRequestWithContext(r.Context(), http.MethodGet, "http://"+weir+"/check", http.NoBody)
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		question.Header = r.Header.Clone()
-		for name := range question.Header {
-			if strings.HasPrefix(name, "X-Forwarded-") || name == "X-Real-Ip" || name == "Connection" {
-				question.Header.Del(name)
-			}
-		}
-		from, _, _ := net.SplitHostPort(r.RemoteAddr)
-		for name, value := range map[string]string{
-			"For": from, "Method": r.Method, "Proto": "http", "Port": "80", "Host": r.Host, "Uri": r.URL.RequestURI(),
-		} {
-			question.Header.Set("X-Forwarded-"+name, value)
-		}
-		answer, err := http.DefaultTransport.RoundTrip(question)
-		if err == nil && answer.StatusCode/100 == 2 {
-			answer.Body.Close()
-			if question, err = http.NewRequestWithContext(r.Context(), r.Method, "http://"+service, r.Body); err == nil {
-				question.URL.Opaque = r.URL.RequestURI()
-				answer, err = http.DefaultTransport.RoundTrip(question)
-			}
-		}
-		if err != nil {
-			http.Error(w, "", http.StatusInternalServerError)
-			return
-		}
-		defer answer.Body.Close()
-		maps.Copy(w.Header(), answer.Header)
-		w.WriteHeader(answer.StatusCode)
-		_, _ = io.Copy(w, answer.Body)
-	}))
+	return servertest.Traefik(t, `entryPoints: {web: {address: "{address}"}}`, documented)
 }
 
 // send writes a request to a proxy from the client's address, as it stands, and returns the answer.
@@ -399,7 +327,7 @@ func TestOtherDenialsBehindProxies(t *testing.T) {
 // While nobody decides, each proxy does as the documentation says.
 func TestProxiesWithoutWeir(t *testing.T) {
 	weir, service := "127.0.0.1:1", service(t)
-	for proxy, want := range map[string]int{nginx(t, weir, service): 200, caddy(t, 0, weir, service): 502, caddy(t, 1, weir, service): 502} {
+	for proxy, want := range map[string]int{nginx(t, weir, service): 200, caddy(t, 0, weir, service): 502, caddy(t, 1, weir, service): 502, traefik(t, weir, service): 500} {
 		if response := send(t, proxy, "GET", "/"); response.StatusCode != want {
 			t.Errorf("%d, want %d", response.StatusCode, want)
 		}
