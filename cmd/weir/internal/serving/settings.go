@@ -84,6 +84,10 @@ var ignored = []string{
 	"STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT", "TRACING_*", "USE_DOG_STATSD*", "USE_STATSD", "XDS_CLIENT_*",
 }
 
+// assignsQuotas reports whether quotas are assigned. What is assigned is charged to the limits of the files, and not to the counters of the reference: a
+// client could use both, and pass twice as often.
+func (s *Settings) assignsQuotas() bool { return !s.Rules.AsReference }
+
 // environment reads variables, and collects what is wrong with them.
 type environment struct {
 	variables map[string]string
