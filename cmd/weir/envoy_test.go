@@ -72,6 +72,11 @@ const listener = `
               typed_config:
                 "@type": type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager
                 stat_prefix: shop
+                local_reply_config:
+                  mappers:
+                    - filter: {status_code_filter: {comparison: {op: EQ, value: {default_value: 429, runtime_key: unused}}}}
+                      headers_to_add: [{header: {key: x-reason, value: slow-down}}]
+                      body: {inline_string: slow down}
                 route_config:
                   virtual_hosts:
                     - name: shop
@@ -257,6 +262,9 @@ func TestEnvoy(t *testing.T) {
 	over := send(address, "X-Tenant", "one")
 	if over.Header.Get("X-Envoy-Ratelimited") != "true" || over.Header.Get("Ratelimit-Remaining") != "0" || over.Header.Get("Ratelimit-Reset") == "" {
 		t.Errorf("the fields of a denial are %v", over.Header)
+	}
+	if over.ContentLength != int64(len("slow down")) || over.Header.Get("X-Reason") != "slow-down" || first.Header.Get("X-Reason") != "" {
+		t.Errorf("a denial is not answered as local_reply_config says: %d bytes with %v", over.ContentLength, over.Header)
 	}
 	if got := send(address, "X-Tenant", "two", "X-Banned", "yes").StatusCode; got != http.StatusTooManyRequests {
 		t.Errorf("a banned request is answered %d", got)
