@@ -157,7 +157,7 @@ func serveSettings(c *cli.Command, environ []string) (serving.Settings, error) {
 		s.Socket = ""
 	}
 	if c.IsSet("redis") {
-		s.Store.Kind, s.Store.Auth, s.Store.TLS = "SINGLE", "", false
+		s.Store.Kind, s.Store.Socket, s.Store.Auth, s.Store.TLS = "SINGLE", "", "", false
 	}
 	if c.IsSet("timeout") {
 		s.Rules.Timeout = c.Duration("timeout")
