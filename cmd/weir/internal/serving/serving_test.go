@@ -687,7 +687,7 @@ func TestEnvironment(t *testing.T) {
 		"LOCAL_CACHE_SIZE_IN_BYTES=441", "SHADOW_MODE=1", "QUOTA_MODE=t", "RESPONSE_DYNAMIC_METADATA=true", "GRPC_MAX_CONNECTION_AGE=1m",
 		"LIMIT_RESPONSE_HEADERS_ENABLED=true", "LIMIT_RESET_HEADER=x-reset", "LOG_LEVEL=WARN", "LOG_FORMAT=JSON", "GRPC_SERVER_USE_TLS=true",
 		"GRPC_SERVER_TLS_CERT=c", "GRPC_SERVER_TLS_KEY=k", "GRPC_SERVER_TLS_CA_CERT=a", "USE_STATSD=false", "MEMCACHE_TLS=true", "REDIS_POOL_SIZE=7",
-		"RUNTIME_WATCH_ROOT=false", "PROMETHEUS_RESPONSE_TIME_AS_MILLISECONDS=true", "HOME=/root",
+		"RUNTIME_WATCH_ROOT=false", "OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4318", "PROMETHEUS_RESPONSE_TIME_AS_MILLISECONDS=true", "HOME=/root",
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -699,7 +699,7 @@ func TestEnvironment(t *testing.T) {
 		s.Rules.Headers != [3]string{"RateLimit-Limit", "RateLimit-Remaining", "x-reset"} {
 		t.Errorf("%+v", s)
 	}
-	want := []string{"MEMCACHE_TLS", "PROMETHEUS_RESPONSE_TIME_AS_MILLISECONDS", "REDIS_POOL_SIZE", "RUNTIME_WATCH_ROOT", "USE_STATSD"}
+	want := []string{"MEMCACHE_TLS", "OTEL_EXPORTER_OTLP_ENDPOINT", "PROMETHEUS_RESPONSE_TIME_AS_MILLISECONDS", "REDIS_POOL_SIZE", "RUNTIME_WATCH_ROOT", "USE_STATSD"}
 	if !reflect.DeepEqual(s.Ignored, want) {
 		t.Errorf("%v have no effect, want %v", s.Ignored, want)
 	}
