@@ -360,7 +360,13 @@ shop.free: unlimited.
 // TestServeSettings: flags go before variables.
 func TestServeSettings(t *testing.T) {
 	for _, args := range [][]string{
-		{"file"}, {"-on-error", "maybe"}, {"-timeout", "-1s"}, {"-drain", "0s"}, {"-leave", "-1s"}, {"-over", "2"}, {"-over", "0.1", "-as-reference"},
+		{"file"},
+		{"-on-error", "maybe"},
+		{"-timeout", "-1s"},
+		{"-drain", "0s"},
+		{"-leave", "-1s"},
+		{"-over", "2"},
+		{"-over", "0.1", "-as-reference"},
 		{"-quota-lease", "5s", "-as-reference"},
 	} {
 		if code, _, messages := weir(t, "", append([]string{"serve"}, args...)...); code != exitUsage {

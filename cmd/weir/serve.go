@@ -69,7 +69,9 @@ func serveCommand(stderr io.Writer) *cli.Command {
 			&cli.StringFlag{
 				Name: "on-error", Value: string(rls.Fail), Usage: "the `ANSWER` while Redis cannot answer: error (the proxy decides), open or closed",
 			},
-			&cli.BoolFlag{Name: "as-reference", Usage: "count as github.com/envoyproxy/ratelimit does: charge each descriptor, over its limit or not, and assign no quotas"},
+			&cli.BoolFlag{
+				Name: "as-reference", Usage: "count as github.com/envoyproxy/ratelimit does: charge each descriptor, over its limit or not; no quotas are assigned",
+			},
 			&cli.FloatFlag{Name: "over", Usage: "decide hot keys without Redis, and admit this `PART` of a limit too much at most, such as 0.01"},
 			&cli.DurationFlag{
 				Name: "quota-lease", Value: rlqs.DefaultLease,
@@ -180,7 +182,7 @@ func serveSettings(c *cli.Command, environ []string) (serving.Settings, error) {
 		return s, errors.New("-quota-lease is a number of whole seconds from 2s to 1m")
 	}
 	if s.Rules.AsReference && c.IsSet("quota-lease") {
-		return s, errors.New("-quota-lease is not for -as-reference: quotas are charged to other counters than those of the reference, and not assigned beside it")
+		return s, errors.New("-quota-lease is not for -as-reference: quotas are charged to other counters than requests are then, and not assigned")
 	}
 	if s.Leave < 0 {
 		return s, errors.New("-leave is at least 0")
