@@ -70,7 +70,8 @@ func serveCommand(stderr io.Writer) *cli.Command {
 				Name: "on-error", Value: string(rls.Fail), Usage: "the `ANSWER` while Redis cannot answer: error (the proxy decides), open or closed",
 			},
 			&cli.BoolFlag{
-				Name: "as-reference", Usage: "count as github.com/envoyproxy/ratelimit does: charge each descriptor, over its limit or not; no quotas are assigned",
+				Name:  "as-reference",
+				Usage: "count as github.com/envoyproxy/ratelimit does: charge each descriptor, over its limit or not; no quotas are assigned",
 			},
 			&cli.FloatFlag{Name: "over", Usage: "decide hot keys without Redis, and admit this `PART` of a limit too much at most, such as 0.01"},
 			&cli.DurationFlag{
