@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"os"
 	"regexp"
@@ -15,6 +16,7 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/weir-go/ratelimit/cmd/weir/internal/descriptors"
+	"github.com/weir-go/ratelimit/cmd/weir/internal/serving"
 	"github.com/weir-go/ratelimit/guard"
 	"github.com/weir-go/ratelimit/keyfuncs"
 	"github.com/weir-go/ratelimit/policies"
@@ -33,9 +35,10 @@ gives functions to: all others are errors, as they are when the program starts.
 
    weir check -has user -has tokens limits.yaml
 
-A file that names a domain is one of weir serve, for Envoy: see docs/envoy.md.
+A file that names a domain is one of weir serve, for Envoy: see docs/envoy.md. A directory has such files, and is read with those below it as weir serve
+reads it: RUNTIME_IGNOREDOTFILES and MERGE_DOMAIN_CONFIG count, and a domain that two files name is a mistake.
 
-   weir check limits/shop.yaml
+   weir check limits/
 
 Exit codes:
    0  it makes sense
@@ -58,6 +61,8 @@ type Checked struct {
 
 // Mistake is one thing that is wrong with a file.
 type Mistake struct {
+	// File is the file of a directory.
+	File   string `json:"file,omitempty"`
 	Line   int    `json:"line"`
 	Column int    `json:"column"`
 	Reason string `json:"reason"`
@@ -74,19 +79,23 @@ func checkCommand(stdin io.Reader, stdout io.Writer) *cli.Command {
 		},
 		Action: func(_ context.Context, c *cli.Command) error {
 			if c.Args().Len() != 1 {
-				return usage("name one file of policies: see weir help check")
+				return usage("name one file of policies, or one file or directory of weir serve: see weir help check")
 			}
 			options, err := having(c.StringSlice("has"))
 			if err != nil {
 				return err
 			}
 			name := c.Args().First()
+			if info, err := os.Stat(name); err == nil && info.IsDir() {
+				return checkDirectory(c, name, stdout)
+			}
 			text, err := textOf(name, stdin)
 			if err != nil {
 				return err
 			}
 			if descriptors.Recognize(text) && c.String("signed") == "" {
-				return checkDescriptors(name, text, c.Bool("json"), stdout)
+				config, err := descriptors.Parse([]descriptors.File{{Name: name, Text: text}}, descriptors.Options{})
+				return tellDescriptors(Checked{File: name}, config, err, c.Bool("json"), stdout)
 			}
 			result := Checked{File: name}
 			if key := c.String("signed"); key != "" {
@@ -106,7 +115,7 @@ func checkCommand(stdin io.Reader, stdout io.Writer) *cli.Command {
 			}
 			result.Valid = invalid == nil
 			for _, m := range mistakes {
-				result.Errors = append(result.Errors, Mistake(*m))
+				result.Errors = append(result.Errors, Mistake{Line: m.Line, Column: m.Column, Reason: m.Reason})
 			}
 			if result.Valid {
 				result.Says = describe(document)
@@ -123,24 +132,46 @@ func checkCommand(stdin io.Reader, stdout io.Writer) *cli.Command {
 	}
 }
 
-// checkDescriptors says whether a file of weir serve makes sense, and what it means.
-func checkDescriptors(name string, text []byte, asJSON bool, stdout io.Writer) error {
-	config, err := descriptors.Parse([]descriptors.File{{Name: name, Text: text}}, descriptors.Options{})
-	result := Checked{File: name, Valid: err == nil}
-	if err == nil {
+// checkDirectory says whether the files of a directory make sense together, as weir serve reads them.
+func checkDirectory(c *cli.Command, name string, stdout io.Writer) error {
+	if c.IsSet("signed") || c.IsSet("has") {
+		return usage("-signed and -has are for one file of policies, and %s is a directory of files of weir serve", name)
+	}
+	settings, err := serving.FromEnvironment(os.Environ())
+	if err != nil {
+		return usage("%w", err)
+	}
+	settings.Config = name
+	config, err := settings.Read()
+	if _, unread := errors.AsType[*fs.PathError](err); unread {
+		return err
+	}
+	if err == nil && len(config.Names()) == 0 {
+		err = errors.New("no file in it names a domain")
+	}
+	return tellDescriptors(Checked{File: name}, config, err, c.Bool("json"), stdout)
+}
+
+// tellDescriptors tells what files of weir serve mean, or the error because of which they make no sense.
+func tellDescriptors(result Checked, config *descriptors.Config, err error, asJSON bool, stdout io.Writer) error {
+	if result.Valid = err == nil; result.Valid {
 		result.Says = config.Describe()
 	}
-	mistakes, _ := errors.AsType[descriptors.Errors](err)
+	mistakes, malformed := errors.AsType[descriptors.Errors](err)
 	for _, m := range mistakes {
-		result.Errors = append(result.Errors, Mistake{m.Line, m.Column, m.Reason})
+		one := Mistake{Line: m.Line, Column: m.Column, Reason: m.Reason}
+		if m.File != result.File {
+			one.File = m.File
+		}
+		result.Errors = append(result.Errors, one)
 	}
 	switch {
 	case err != nil:
-		err = fmt.Errorf("%s makes no sense:\n%w", called(name), err)
+		err = fmt.Errorf("%s makes no sense:\n%w", called(result.File), err)
 	case !asJSON:
-		_, err = fmt.Fprintf(stdout, "%s makes sense.\n\n%s\n", called(name), strings.Join(result.Says, "\n"))
+		_, err = fmt.Fprintf(stdout, "%s makes sense.\n\n%s\n", called(result.File), strings.Join(result.Says, "\n"))
 	}
-	if asJSON {
+	if asJSON && (err == nil || malformed) {
 		return errors.Join(writeJSON(stdout, result), err)
 	}
 	return err

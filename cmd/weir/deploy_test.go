@@ -10,11 +10,14 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/weir-go/ratelimit/cmd/weir/internal/serving"
 	"github.com/weir-go/ratelimit/internal/servertest"
 )
 
@@ -108,10 +111,23 @@ type composed struct {
 		Environment map[string]string
 		Volumes     []string
 		DependsOn   []string `yaml:"depends_on"`
+		Networks    []string
+		StopGrace   time.Duration `yaml:"stop_grace_period"`
+	}
+	Networks map[string]struct {
+		IPAM struct{ Config []struct{ Subnet string } }
 	}
 }
 
-// TestComposeFiles: all that a file of compose names is there: images, files, services, flags and variables.
+// networksOf returns the names of the networks that a service is in.
+func (c *composed) networksOf(service string) []string {
+	if names := c.Services[service].Networks; len(names) > 0 {
+		return names
+	}
+	return []string{"default"}
+}
+
+// TestComposeFiles: all that a file of compose names is there: images, files, services, flags and variables. weir has the time to end as it does.
 func TestComposeFiles(t *testing.T) {
 	for _, proxy := range []string{"envoy", "traefik", "nginx"} {
 		dir := filepath.Join("deploy", proxy)
@@ -152,6 +168,100 @@ func TestComposeFiles(t *testing.T) {
 		}
 		for name := range ours.Environment {
 			knownVariable(t, name)
+		}
+		if settings, err := serving.FromEnvironment(nil); err != nil || ours.StopGrace <= settings.Leave+settings.Drain {
+			t.Errorf("%s: weir is killed after %v, and needs %v + %v to end: %v", proxy, ours.StopGrace, settings.Leave, settings.Drain, err)
+		}
+	}
+}
+
+// TestComposedNetworks: a proxy reaches weir, and weir Redis, by one network each. That of the proxy has the addresses that weir trusts, and nobody else's. With
+// two networks the name of weir would stand for two addresses, and the proxy would ask by any of them.
+func TestComposedNetworks(t *testing.T) {
+	for _, proxy := range []string{"traefik", "nginx"} {
+		var file composed
+		if err := yaml.Unmarshal([]byte(deployed(t, proxy+"/compose.yaml")), &file); err != nil {
+			t.Fatal(err)
+		}
+		shared := func(a, b string) (names []string) {
+			for _, name := range file.networksOf(a) {
+				if slices.Contains(file.networksOf(b), name) {
+					names = append(names, name)
+				}
+			}
+			return names
+		}
+		for _, pair := range [][2]string{{proxy, "weir"}, {proxy, "shop"}, {"weir", "redis"}} {
+			if names := shared(pair[0], pair[1]); len(names) != 1 {
+				t.Errorf("%s: %s and %s share the networks %q, want one", proxy, pair[0], pair[1], names)
+			}
+		}
+		if names := shared(proxy, "redis"); len(names) > 0 {
+			t.Errorf("%s: the proxy reaches Redis by %q", proxy, names)
+		}
+		for name := range file.Services {
+			for _, network := range file.networksOf(name) {
+				if _, there := file.Networks[network]; !there && network != "default" {
+					t.Errorf("%s: %s is in the network %s, which is not there", proxy, name, network)
+				}
+			}
+		}
+		names := shared(proxy, "weir")
+		if len(names) != 1 {
+			continue
+		}
+		for name := range file.Services {
+			if slices.Contains(file.networksOf(name), names[0]) && name != proxy && name != "weir" {
+				t.Errorf("%s: %s is among those that weir trusts", proxy, name)
+			}
+		}
+		command := file.Services["weir"].Command
+		trusted := command[slices.Index(command, "-trusted")+1]
+		if subnets := file.Networks[names[0]].IPAM.Config; len(subnets) != 1 || subnets[0].Subnet != trusted {
+			t.Errorf("%s: the network %s has the addresses %+v, and weir trusts %s", proxy, names[0], subnets, trusted)
+		}
+	}
+}
+
+// TestComposedVersions: the image of Envoy is of the version that tests run, and that of Traefik of no older one.
+func TestComposedVersions(t *testing.T) {
+	scripts, err := filepath.Glob("../../.ci/*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var installs strings.Builder // what the scripts that install programs say
+	for _, path := range scripts {
+		if text, err := os.ReadFile(path); err == nil { // it is no directory
+			_, _ = installs.Write(text)
+		}
+	}
+	for proxy, test := range map[string]struct {
+		installed *regexp.Regexp
+		later     bool
+	}{
+		"envoy":   {installed: regexp.MustCompile(`(?m)^(?:version=|install envoy )(\d+)\.(\d+)\.(\d+)`)},
+		"traefik": {installed: regexp.MustCompile(`(?m)^(?:version=v|install traefik )(\d+)\.(\d+)\.`), later: true},
+	} {
+		var file composed
+		if err := yaml.Unmarshal([]byte(deployed(t, proxy+"/compose.yaml")), &file); err != nil {
+			t.Fatal(err)
+		}
+		tested := test.installed.FindStringSubmatch(installs.String())
+		if tested == nil {
+			t.Errorf("no script installs %s", proxy)
+			continue
+		}
+		_, tag, _ := strings.Cut(file.Services[proxy].Image, ":v")
+		compared := slices.CompareFunc(strings.Split(tag, "."), tested[1:], func(a, b string) int {
+			x, unread := strconv.Atoi(a)
+			y, _ := strconv.Atoi(b)
+			if unread != nil {
+				t.Errorf("the image %s is of no version", file.Services[proxy].Image)
+			}
+			return x - y
+		})
+		if compared < 0 || compared > 0 && !test.later {
+			t.Errorf("the image of %s is %s, and %s is tested", proxy, file.Services[proxy].Image, strings.Join(tested[1:], "."))
 		}
 	}
 }
@@ -252,16 +362,22 @@ func TestProxiesTakeTheirConfigurations(t *testing.T) {
 		var dynamic struct {
 			HTTP struct {
 				Middlewares map[string]struct {
-					ForwardAuth struct{ Address string } `yaml:"forwardAuth"`
+					ForwardAuth struct {
+						Address string
+						Trust   bool `yaml:"trustForwardHeader"`
+					} `yaml:"forwardAuth"`
 				}
 				Routers map[string]struct {
+					Rule        string
 					Middlewares []string
 					Service     string
 				}
 				Services map[string]any
 			}
 		}
-		if err := yaml.Unmarshal([]byte(deployed(t, "traefik/dynamic.yaml")), &dynamic); err != nil {
+		decoder := yaml.NewDecoder(strings.NewReader(deployed(t, "traefik/dynamic.yaml")))
+		decoder.KnownFields(true) // Traefik refuses a file with a key that its version does not know
+		if err := decoder.Decode(&dynamic); err != nil {
 			t.Fatal(err)
 		}
 		router := dynamic.HTTP.Routers["service"]

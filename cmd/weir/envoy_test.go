@@ -56,6 +56,11 @@ const listener = `
               typed_config:
                 "@type": type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager
                 stat_prefix: shop
+                local_reply_config:
+                  mappers:
+                    - filter: {status_code_filter: {comparison: {op: EQ, value: {default_value: 429, runtime_key: unused}}}}
+                      headers_to_add: [{header: {key: x-reason, value: slow-down}}]
+                      body: {inline_string: slow down}
                 route_config:
                   virtual_hosts:
                     - name: shop
@@ -238,6 +243,9 @@ func TestEnvoy(t *testing.T) {
 	if over.Header.Get("X-Envoy-Ratelimited") != "true" || over.Header.Get("Ratelimit-Remaining") != "0" || over.Header.Get("Ratelimit-Reset") == "" {
 		t.Errorf("the fields of a denial are %v", over.Header)
 	}
+	if over.ContentLength != int64(len("slow down")) || over.Header.Get("X-Reason") != "slow-down" || first.Header.Get("X-Reason") != "" {
+		t.Errorf("a denial is not answered as local_reply_config says: %d bytes with %v", over.ContentLength, over.Header)
+	}
 	if got := send(address, "X-Tenant", "two", "X-Banned", "yes").StatusCode; got != http.StatusTooManyRequests {
 		t.Errorf("a banned request is answered %d", got)
 	}
@@ -332,7 +340,14 @@ shop.free: unlimited.
 // TestServeSettings: flags go before variables.
 func TestServeSettings(t *testing.T) {
 	for _, args := range [][]string{
-		{"file"}, {"-on-error", "maybe"}, {"-timeout", "-1s"}, {"-drain", "0s"}, {"-leave", "-1s"}, {"-over", "2"}, {"-over", "0.1", "-as-reference"},
+		{"file"},
+		{"-on-error", "maybe"},
+		{"-timeout", "-1s"},
+		{"-drain", "0s"},
+		{"-leave", "-1s"},
+		{"-over", "2"},
+		{"-over", "0.1", "-as-reference"},
+		{"-quota-lease", "5s", "-as-reference"},
 	} {
 		if code, _, messages := weir(t, "", append([]string{"serve"}, args...)...); code != exitUsage {
 			t.Errorf("%v ends with %d: %s", args, code, messages)

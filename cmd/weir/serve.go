@@ -25,6 +25,7 @@ again when they change. Files that make no sense never replace others, and the l
 call to Redis: all of them are charged, or none.
 
 On the same port it serves envoy.service.rate_limit_quota.v3, which assigns parts of the limits to Envoys: they decide by themselves then.
+With -as-reference it does not, since both would count apart.
 
 The environment variables of that service mean the same, such as REDIS_URL, RUNTIME_ROOT and LIMIT_RESPONSE_HEADERS_ENABLED. Those that are set and
 have no effect are named at the start. Flags go before variables.
@@ -68,7 +69,10 @@ func serveCommand(stderr io.Writer) *cli.Command {
 			&cli.StringFlag{
 				Name: "on-error", Value: string(rls.Fail), Usage: "the `ANSWER` while Redis cannot answer: error (the proxy decides), open or closed",
 			},
-			&cli.BoolFlag{Name: "as-reference", Usage: "count as github.com/envoyproxy/ratelimit does: charge each descriptor, over its limit or not"},
+			&cli.BoolFlag{
+				Name:  "as-reference",
+				Usage: "count as github.com/envoyproxy/ratelimit does: charge each descriptor, over its limit or not; no quotas are assigned",
+			},
 			&cli.FloatFlag{Name: "over", Usage: "decide hot keys without Redis, and admit this `PART` of a limit too much at most, such as 0.01"},
 			&cli.DurationFlag{
 				Name: "quota-lease", Value: rlqs.DefaultLease,
@@ -156,7 +160,7 @@ func serveSettings(c *cli.Command, environ []string) (serving.Settings, error) {
 		s.Socket = ""
 	}
 	if c.IsSet("redis") {
-		s.Store.Kind, s.Store.Auth, s.Store.TLS = "SINGLE", "", false
+		s.Store.Kind, s.Store.Socket, s.Store.Auth, s.Store.TLS = "SINGLE", "", "", false
 	}
 	if c.IsSet("timeout") {
 		s.Rules.Timeout = c.Duration("timeout")
@@ -177,6 +181,9 @@ func serveSettings(c *cli.Command, environ []string) (serving.Settings, error) {
 	}
 	if s.QuotaLease = c.Duration("quota-lease"); s.QuotaLease < rlqs.ShortestLease || s.QuotaLease > time.Minute || s.QuotaLease%time.Second != 0 {
 		return s, errors.New("-quota-lease is a number of whole seconds from 2s to 1m")
+	}
+	if s.Rules.AsReference && c.IsSet("quota-lease") {
+		return s, errors.New("-quota-lease is not for -as-reference: quotas are charged to other counters than requests are then, and not assigned")
 	}
 	if s.Leave < 0 {
 		return s, errors.New("-leave is at least 0")

@@ -121,7 +121,7 @@ func appendText(to []byte, text string) []byte {
 	return append(to, text...)
 }
 
-// Dump returns all limits, one a line, in the order of the files.
+// Dump returns all limits, one a line, in the order of the files. Of those that do not count as the reference's do it has the text that decides, too.
 func (c *Config) Dump() string {
 	var b strings.Builder
 	for _, l := range c.limits {
@@ -129,8 +129,8 @@ func (c *Config) Dump() string {
 		if l.Unlimited {
 			_, _ = b.WriteString(", unlimited: true")
 		}
-		if l.algorithm != "" {
-			_, _ = fmt.Fprintf(&b, ", limit: %s", l.Of())
+		if text := l.own(); text != "" {
+			_, _ = fmt.Fprintf(&b, ", limit: %s", text)
 		}
 		_ = b.WriteByte('\n')
 	}

@@ -386,6 +386,32 @@ func TestDomainsOfSeveralFiles(t *testing.T) {
 	}
 }
 
+// TestDumpTellsWhatDecides: real months, algorithms and debts stand behind what the reference tells of a limit, in the words in which the limit is described.
+func TestDumpTellsWhatDecides(t *testing.T) {
+	c := parse(t, `domain: d
+descriptors:
+  - {key: plain, rate_limit: {unit: month, requests_per_unit: 5}}
+  - {key: zone, rate_limit: {unit: month, requests_per_unit: 5, time_zone: UTC}}
+  - {key: debt, rate_limit: {unit: hour, requests_per_unit: 5, debt: 3}}
+  - {key: leaky, rate_limit: {unit: hour, requests_per_unit: 5, algorithm: leaky}}
+  - {key: places, rate_limit: {unit: minute, requests_per_unit: 5, algorithm: concurrent}}
+  - {key: none, rate_limit: {unit: hour, requests_per_unit: 0, algorithm: leaky}}
+`)
+	want := []string{
+		"", "per-month: calendar 5, month@1 UTC", "per-hour: calendar 5, every 1h, debt 3", "per-hour: leaky 5, 5/h", "at-once: concurrent 5, 1m", "",
+	}
+	lines, said := strings.Split(strings.TrimSuffix(c.Dump(), "\n"), "\n"), c.Describe()
+	if len(lines) != len(want) || len(said) != len(want) {
+		t.Fatalf("%q, %q", lines, said)
+	}
+	for i, line := range lines {
+		_, text, _ := strings.Cut(line, ", limit: ")
+		if text != want[i] || !strings.Contains(said[i], text) {
+			t.Errorf("%q tells %q, want %q; it is described as %q", line, text, want[i], said[i])
+		}
+	}
+}
+
 // TestWindowEndsWithItsUnit counts the time to the end of a window as the reference's calendar has it.
 func TestWindowEndsWithItsUnit(t *testing.T) {
 	now := time.Date(2026, 11, 25, 10, 30, 15, 250_000_000, time.UTC)

@@ -81,6 +81,17 @@ func (l *Limit) Of() core.Limit {
 	return l.Counts
 }
 
+// own returns the text of the limit that decides, or "" if the unit and the number of requests say all of it: it counts as the reference does, or not at all.
+func (l *Limit) own() string {
+	switch {
+	case l.Unlimited || l.RequestsPerUnit == 0:
+		return ""
+	case l.algorithm != "" || l.Owes() || !strings.Contains(l.Counts.String(), "every"):
+		return l.Of().String()
+	}
+	return "" // a calendar counted from 1970
+}
+
 // Describe puts the limit into words.
 func (l *Limit) Describe() string {
 	var parts []string
@@ -89,15 +100,13 @@ func (l *Limit) Describe() string {
 		parts = append(parts, "unlimited")
 	case l.RequestsPerUnit == 0:
 		parts = append(parts, "no request passes")
-	case l.algorithm == "":
-		parts = append(parts, fmt.Sprintf("%d per %s", l.RequestsPerUnit, unit))
-		if text := l.Counts.String(); l.Owes() || !strings.Contains(text, "every") {
-			parts = append(parts, text)
-		}
 	case l.Holds():
-		parts = append(parts, fmt.Sprintf("%d at once", l.RequestsPerUnit), l.Places.String())
+		parts = append(parts, fmt.Sprintf("%d at once", l.RequestsPerUnit))
 	default:
-		parts = append(parts, fmt.Sprintf("%d per %s", l.RequestsPerUnit, unit), l.Counts.String())
+		parts = append(parts, fmt.Sprintf("%d per %s", l.RequestsPerUnit, unit))
+	}
+	if text := l.own(); text != "" {
+		parts = append(parts, text)
 	}
 	if l.Name != "" {
 		parts = append(parts, fmt.Sprintf("named %q", l.Name))

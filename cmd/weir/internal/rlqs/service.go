@@ -53,6 +53,8 @@ type Options struct {
 	Lease time.Duration
 	// Timeout is how long the store is waited for. The default is 20 milliseconds.
 	Timeout time.Duration
+	// Shadow assigns all to all buckets, and asks the store about none.
+	Shadow bool
 	// Open assigns all, and Closed nothing, to buckets that the store has not answered about. The default assigns neither: the assignment that the
 	// bucket has goes on, and then the proxy's own settings decide.
 	Open, Closed bool
@@ -313,7 +315,7 @@ func (s *Service) assignAll(
 func (s *Service) assign(ctx context.Context, b *known, limit *descriptors.Limit, key string, now time.Time) *pb.RateLimitQuotaResponse_BucketAction {
 	told := s.options.Lease - transit
 	switch {
-	case limit == nil, limit.Unlimited, limit.Shadow:
+	case s.options.Shadow, limit == nil, limit.Unlimited, limit.Shadow:
 		b.granted(lease{at: now}, now.Add(told*2/5))
 		return s.blanket(b, typev3.RateLimitStrategy_ALLOW_ALL, told)
 	case limit.Holds(): // a proxy tells when a request begins, and not when it ends

@@ -173,6 +173,21 @@ func TestFirstAssignments(t *testing.T) {
 	}
 }
 
+// In shadow mode all buckets are assigned all, also those of limits that are used up or that nothing passes, and while the store cannot answer.
+func TestShadowAssignsAll(t *testing.T) {
+	s := start(t, rlqs.Options{Shadow: true, Closed: true})
+	s.store.fails.Store(true)
+	own := s.stream(t)
+	for _, key := range []string{"tenant", "small", "banned", "free", "shadow", "none"} {
+		if got, want := own.ask(used(1000, key, "a")), []string{"ALLOW_ALL for 4s"}; !slices.Equal(got, want) {
+			t.Errorf("%s is assigned %q, want %q", key, got, want)
+		}
+	}
+	if n := s.store.asked.Load(); n > 0 {
+		t.Errorf("the store is asked %d times about quotas that nothing limits", n)
+	}
+}
+
 // Of a limit that is used up nothing is assigned, and a proxy that is assigned part of it gets what is left.
 func TestWhatIsLeftIsAssigned(t *testing.T) {
 	s := start(t, rlqs.Options{})

@@ -4,6 +4,7 @@ import (
 	"io"
 	"math"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -73,17 +74,16 @@ var units = map[descriptors.Unit]pb.RateLimitResponse_RateLimit_Unit{
 // wholeSeconds rounds up: whoever comes back then does not come too early.
 func wholeSeconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }
 
-// tightest returns the question that the header fields are about: one whose limit denies the request, or else the one with the fewest units left.
+// tightest returns the question that the header fields are about: the last one whose limit denies the request by itself, as in the reference, or else the first
+// one with the fewest units left.
 func tightest(all []question) (found *question) {
-	for i := range all {
-		q := &all[i]
-		if !q.counted() {
-			continue
-		}
-		if q.over && !q.limit.Shadow && !q.quota {
+	for i := range slices.Backward(all) {
+		if q := &all[i]; q.counted() && q.over && !q.limit.Shadow && !q.quota {
 			return q
 		}
-		if found == nil || q.left() < found.left() {
+	}
+	for i := range all {
+		if q := &all[i]; q.counted() && (found == nil || q.left() < found.left()) {
 			found = q
 		}
 	}

@@ -349,6 +349,13 @@ func TestAnswersTellTheWindow(t *testing.T) {
 	if got, want := fields(ask(t, s, descriptor("three"), descriptor("banned"))), []string{"X-Limit: 0", "X-Left: 0", "X-Reset: 45"}; !reflect.DeepEqual(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
+	ask(t, s, hits(2, descriptor("three")))                                                           // it is used up
+	for limit, two := range map[string][]string{"0": {"three", "banned"}, "3": {"banned", "three"}} { // of several that are over, the last one
+		want := []string{"X-Limit: " + limit, "X-Left: 0", "X-Reset: 45"}
+		if got := fields(ask(t, s, descriptor("five"), descriptor(two[0]), descriptor(two[1]), descriptor("five"))); !reflect.DeepEqual(got, want) {
+			t.Errorf("%q: %v, want %v", two, got, want)
+		}
+	}
 	if got := fields(ask(t, s, descriptor("free"))); got != nil {
 		t.Errorf("%v", got)
 	}

@@ -110,7 +110,7 @@ func Run(ctx context.Context, settings Settings, logger *slog.Logger, ready func
 		settings: settings, logger: logger, limiter: limiter, service: rls.New(limiter, settings.Rules), health: health.NewServer(), metrics: counts,
 	}
 	s.quotas = rlqs.New(store, s.service.Config, rlqs.Options{
-		Lease: settings.QuotaLease, Timeout: settings.Rules.Timeout, Logger: logger,
+		Lease: settings.QuotaLease, Timeout: settings.Rules.Timeout, Logger: logger, Shadow: settings.Rules.Shadow,
 		Open: settings.Rules.OnError == rls.Open, Closed: settings.Rules.OnError == rls.Closed,
 	})
 	if names := settings.ignored(); len(names) > 0 {
@@ -247,7 +247,11 @@ func (s *server) tellHealth() {
 	if s.unhealthy() != "" {
 		answer = healthpb.HealthCheckResponse_NOT_SERVING
 	}
-	for _, name := range []string{"", "ratelimit", pb.RateLimitService_ServiceDesc.ServiceName, quotapb.RateLimitQuotaService_ServiceDesc.ServiceName} {
+	names := []string{"", "ratelimit", pb.RateLimitService_ServiceDesc.ServiceName}
+	if s.settings.assignsQuotas() {
+		names = append(names, quotapb.RateLimitQuotaService_ServiceDesc.ServiceName)
+	}
+	for _, name := range names {
 		s.health.SetServingStatus(name, answer)
 	}
 }
@@ -307,7 +311,9 @@ func (s *server) serve(ctx context.Context, ready func(Addresses)) error {
 	}
 	servers := grpc.NewServer(options...)
 	pb.RegisterRateLimitServiceServer(servers, s.service)
-	quotapb.RegisterRateLimitQuotaServiceServer(servers, s.quotas)
+	if s.settings.assignsQuotas() {
+		quotapb.RegisterRateLimitQuotaServiceServer(servers, s.quotas)
+	}
 	healthpb.RegisterHealthServer(servers, s.health)
 	reflection.Register(servers)
 	web, debug := s.webServer(s.routes()), s.webServer(s.debugRoutes())

@@ -683,29 +683,39 @@ func TestFilesOfAVolume(t *testing.T) {
 func TestEnvironment(t *testing.T) {
 	s, err := FromEnvironment([]string{
 		"RUNTIME_ROOT=/data", "RUNTIME_SUBDIRECTORY=ratelimit", "RUNTIME_IGNOREDOTFILES=true", "MERGE_DOMAIN_CONFIG=true", "GRPC_PORT=9", "HOST=::1", "PORT=8",
-		"REDIS_URL=redis:6379", "REDIS_SOCKET_TYPE=tcp", "REDIS_AUTH=me:secret", "REDIS_TIMEOUT=50ms", "LOCAL_CACHE_SIZE_IN_BYTES=441", "SHADOW_MODE=1",
+		"DEBUG_HOST=127.0.0.1", "REDIS_URL=redis:6379", "REDIS_SOCKET_TYPE=tcp", "REDIS_AUTH=me:secret", "REDIS_TIMEOUT=50ms", "CACHE_KEY_PREFIX=mine",
+		"LOCAL_CACHE_SIZE_IN_BYTES=441", "SHADOW_MODE=1", "QUOTA_MODE=t", "RESPONSE_DYNAMIC_METADATA=true", "GRPC_MAX_CONNECTION_AGE=1m",
 		"LIMIT_RESPONSE_HEADERS_ENABLED=true", "LIMIT_RESET_HEADER=x-reset", "LOG_LEVEL=WARN", "LOG_FORMAT=JSON", "GRPC_SERVER_USE_TLS=true",
-		"GRPC_SERVER_TLS_CERT=c", "GRPC_SERVER_TLS_KEY=k", "GRPC_SERVER_TLS_CA_CERT=a", "USE_STATSD=false", "MEMCACHE_TLS=true", "REDIS_POOL_SIZE=7", "HOME=/root",
+		"GRPC_SERVER_TLS_CERT=c", "GRPC_SERVER_TLS_KEY=k", "GRPC_SERVER_TLS_CA_CERT=a", "USE_STATSD=false", "MEMCACHE_TLS=true", "REDIS_POOL_SIZE=7",
+		"RUNTIME_WATCH_ROOT=false", "OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4318", "PROMETHEUS_RESPONSE_TIME_AS_MILLISECONDS=true", "HOME=/root",
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.Config != "/data/ratelimit/config" || s.HiddenFiles || !s.Merge || s.GRPC != "0.0.0.0:9" || s.HTTP != "[::1]:8" || s.Debug != "0.0.0.0:6070" ||
-		s.Store.URL != "redis:6379" || s.Store.Denials != 3 || s.Rules.Timeout != 50*time.Millisecond || !s.Rules.Shadow || s.LogLevel != slog.LevelWarn ||
-		!s.LogJSON || s.TLS != (TLS{Cert: "c", Key: "k", ClientCA: "a"}) ||
+	if s.Config != "/data/ratelimit/config" || s.HiddenFiles || !s.Merge || s.GRPC != "0.0.0.0:9" || s.HTTP != "[::1]:8" || s.Debug != "127.0.0.1:6070" ||
+		s.Store.URL != "redis:6379" || s.Store.Socket != "tcp" || s.Store.Auth != "me:secret" || s.Store.Prefix != "mine" || s.Store.Denials != 3 ||
+		s.Rules.Timeout != 50*time.Millisecond || !s.Rules.Shadow || !s.Rules.Quota || !s.Rules.Metadata || s.ConnectionAge != time.Minute ||
+		s.LogLevel != slog.LevelWarn || !s.LogJSON || s.TLS != (TLS{Cert: "c", Key: "k", ClientCA: "a"}) ||
 		s.Rules.Headers != [3]string{"RateLimit-Limit", "RateLimit-Remaining", "x-reset"} {
 		t.Errorf("%+v", s)
 	}
-	if want := []string{"MEMCACHE_TLS", "REDIS_POOL_SIZE", "USE_STATSD"}; !reflect.DeepEqual(s.Ignored, want) {
+	want := []string{"MEMCACHE_TLS", "OTEL_EXPORTER_OTLP_ENDPOINT", "PROMETHEUS_RESPONSE_TIME_AS_MILLISECONDS", "REDIS_POOL_SIZE", "RUNTIME_WATCH_ROOT", "USE_STATSD"}
+	if !reflect.DeepEqual(s.Ignored, want) {
 		t.Errorf("%v have no effect, want %v", s.Ignored, want)
 	}
+	cluster, err := FromEnvironment([]string{"REDIS_TYPE=cluster", "REDIS_SOCKET_TYPE=unix"})
+	if want := []string{"REDIS_SOCKET_TYPE"}; err != nil || !reflect.DeepEqual(cluster.Ignored, want) {
+		t.Errorf("%v have no effect, %v, want %v", cluster.Ignored, err, want)
+	}
 	plain, err := FromEnvironment(nil)
-	if err != nil || plain.Rules.Timeout != 20*time.Millisecond || plain.Rules.Headers[0] != "" || plain.Config != "/srv/runtime_data/current/config" {
+	if err != nil || plain.Rules.Timeout != 20*time.Millisecond || plain.Rules.Headers[0] != "" || plain.Config != "/srv/runtime_data/current/config" ||
+		plain.Debug != "0.0.0.0:6070" || plain.Store.Prefix != "" || plain.Rules.Quota || plain.Rules.Metadata || plain.ConnectionAge != 24*time.Hour ||
+		!plain.NeedsStore {
 		t.Errorf("%+v, %v", plain, err)
 	}
 	for _, wrong := range []string{
 		"SHADOW_MODE=perhaps", "REDIS_TIMEOUT=-1s", "BACKEND_TYPE=memcache", "GRPC_SERVER_USE_TLS=true", "LOG_LEVEL=loud",
-		"LOCAL_CACHE_SIZE_IN_BYTES=-1",
+		"LOCAL_CACHE_SIZE_IN_BYTES=-1", "REDIS_SOCKET_TYPE=pipe", "QUOTA_MODE=2", "GRPC_MAX_CONNECTION_AGE=0s",
 	} {
 		if _, err := FromEnvironment([]string{wrong}); err == nil || !strings.Contains(err.Error(), strings.SplitN(wrong, "=", 2)[0]) {
 			t.Errorf("%s: %v", wrong, err)
@@ -758,6 +768,48 @@ func TestStores(t *testing.T) {
 	} {
 		if _, _, _, err := store.open(time.Second, slog.New(slog.DiscardHandler)); err == nil {
 			t.Errorf("%+v is a store", store)
+		}
+	}
+}
+
+// TestStoreOfASocket connects by the path of a Unix socket, as REDIS_SOCKET_TYPE says, or as the path itself says.
+func TestStoreOfASocket(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "s")
+	redistest.Start(t, "--unixsocket", path)
+	for _, variables := range [][]string{
+		{"REDIS_SOCKET_TYPE=unix", "REDIS_URL=" + path},
+		{"REDIS_SOCKET_TYPE=unix", "REDIS_URL=unix://" + path},
+		{"REDIS_URL=" + path},
+	} {
+		s, err := FromEnvironment(variables)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, limiter, end, err := s.Store.open(patience, slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Errorf("%q: %v", variables, err)
+			continue
+		}
+		if err := limiter.Ping(t.Context()); err != nil {
+			t.Errorf("%q: %v", variables, err)
+		}
+		if err := end(); err != nil {
+			t.Errorf("%q: %v", variables, err)
+		}
+	}
+	for _, test := range []struct{ says, kind, url string }{
+		{"needs the path of a socket", "unix", "localhost:6379"},
+		{"needs the path of a socket", "unix", "redis://localhost:6379"},
+		{"needs the path of a socket", "unix", ""},
+		{"is no address of Redis", "tcp", path},
+	} {
+		s, err := FromEnvironment([]string{"REDIS_SOCKET_TYPE=" + test.kind, "REDIS_URL=" + test.url})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, _, _, err := s.Store.open(patience, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), test.says) {
+			t.Errorf("%+v: %v", test, err)
 		}
 	}
 }

@@ -79,10 +79,15 @@ type TLS struct {
 
 // ignored are the variables of the reference that have no effect. Those that end with a star begin so.
 var ignored = []string{
-	"BACKEND_TYPE", "CONFIG_GRPC_XDS_SERVER_CONNECT_RETRY_INTERVAL", "EXPIRATION_JITTER_MAX_SECONDS", "EXTRA_TAGS", "MEMCACHE_*", "PROMETHEUS_MAPPER_YAML",
-	"REDIS_CLUSTER_PIPELINE_PARALLELISM", "REDIS_PERSECOND*", "REDIS_PIPELINE_*", "REDIS_POOL_*", "REDIS_STARTUP_*", "STATSD_*", "STATS_FLUSH_INTERVAL",
-	"STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT", "TRACING_*", "USE_DOG_STATSD*", "USE_STATSD", "XDS_CLIENT_*",
+	"BACKEND_TYPE", "CONFIG_GRPC_XDS_SERVER_CONNECT_RETRY_INTERVAL", "EXPIRATION_JITTER_MAX_SECONDS", "EXTRA_TAGS", "MEMCACHE_*", "OTEL_EXPORTER_*",
+	"PROMETHEUS_MAPPER_YAML", "PROMETHEUS_RESPONSE_TIME_AS_MILLISECONDS", "REDIS_CLUSTER_PIPELINE_PARALLELISM", "REDIS_PERSECOND*", "REDIS_PIPELINE_*",
+	"REDIS_POOL_*", "REDIS_STARTUP_*", "RUNTIME_WATCH_ROOT", "STATSD_*", "STATS_FLUSH_INTERVAL", "STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT", "TRACING_*",
+	"USE_DOG_STATSD*", "USE_STATSD", "XDS_CLIENT_*",
 }
+
+// assignsQuotas reports whether quotas are assigned. What is assigned is charged to the limits of the files, and not to the counters of the reference: a
+// client could use both, and pass twice as often.
+func (s *Settings) assignsQuotas() bool { return !s.Rules.AsReference }
 
 // environment reads variables, and collects what is wrong with them.
 type environment struct {
@@ -158,7 +163,6 @@ func FromEnvironment(environ []string) (Settings, error) {
 	s.Config = filepath.Join(e.text("RUNTIME_ROOT", "/srv/runtime_data/current"), e.text("RUNTIME_SUBDIRECTORY", ""), e.text("RUNTIME_APPDIRECTORY", "config"))
 	e.readXDS(&s)
 	s.HiddenFiles = !e.boolean("RUNTIME_IGNOREDOTFILES", false)
-	e.boolean("RUNTIME_WATCH_ROOT", true) // the files are looked at, whatever has changed
 	s.Every = time.Second
 	s.Merge = e.boolean("MERGE_DOMAIN_CONFIG", false)
 	s.StartWithout = e.boolean("FORCE_START_WITHOUT_INITIAL_CONFIG", false)
@@ -184,6 +188,10 @@ func FromEnvironment(environ []string) (Settings, error) {
 		}
 	}
 	s.Store = storeOf(&e)
+	if s.Store.Kind != "SINGLE" && s.Store.Socket == "unix" { // as in the reference
+		s.Ignored = append(s.Ignored, "REDIS_SOCKET_TYPE")
+		slices.Sort(s.Ignored)
+	}
 	s.Metrics = metricsOf(&e)
 	s.Rules = rls.Options{
 		Shadow: e.boolean("SHADOW_MODE", false), Quota: e.boolean("QUOTA_MODE", false), Metadata: e.boolean("RESPONSE_DYNAMIC_METADATA", false),

@@ -24,6 +24,8 @@ type Store struct {
 	URL string
 	// Kind is SINGLE, CLUSTER, or SENTINEL, where the name of the master comes first.
 	Kind string
+	// Socket is unix if the URL of a SINGLE is the path of a socket, and tcp if it is an address. Without it the URL says so.
+	Socket string
 	// Auth is a password, or a user and a password with a colon between them. SentinelAuth is that of the sentinels.
 	Auth, SentinelAuth string
 	// TLS says that the connection is encrypted. CA, Cert and Key are files in PEM. AnyName leaves out whether the certificate is for that server.
@@ -45,6 +47,12 @@ const denialBytes = 220
 func storeOf(e *environment) Store {
 	return Store{
 		URL: e.text("REDIS_URL", "redis://localhost:6379"), Kind: strings.ToUpper(e.text("REDIS_TYPE", "SINGLE")),
+		Socket: read(e, "REDIS_SOCKET_TYPE", "", func(text string) (string, error) {
+			if text != "tcp" && text != "unix" {
+				return "", errors.New("no kind of socket")
+			}
+			return text, nil
+		}),
 		Auth: e.text("REDIS_AUTH", ""), SentinelAuth: e.text("REDIS_SENTINEL_AUTH", ""),
 		TLS: e.boolean("REDIS_TLS", false), AnyName: e.boolean("REDIS_TLS_SKIP_HOSTNAME_VERIFICATION", false),
 		CA: e.text("REDIS_TLS_CACERT", ""), Cert: e.text("REDIS_TLS_CLIENT_CERT", ""), Key: e.text("REDIS_TLS_CLIENT_KEY", ""),
@@ -79,6 +87,9 @@ func (s *Store) open(budget time.Duration, logger *slog.Logger) (core.Store, *co
 func (s *Store) connect(options []core.Option) (store core.Store, closeClient func() error, err error) {
 	scheme, _, isURL := strings.Cut(s.URL, ":")
 	isURL = isURL && (strings.Contains(s.URL, "://") || scheme == "memory")
+	if isURL && s.Kind == "SINGLE" && s.Socket == "unix" && scheme != "unix" {
+		return nil, nil, errNoSocket
+	}
 	if isURL && !s.TLS && s.Auth == "" && s.Kind == "SINGLE" {
 		store, err = core.OpenStore(s.URL, options...)
 		return store, func() error { return nil }, err
@@ -109,6 +120,20 @@ func (s *Store) addresses() (all []string) {
 	return all
 }
 
+// errNoSocket is the error of a store that is to be reached by a socket, and is named by an address.
+var errNoSocket = errors.New("REDIS_SOCKET_TYPE=unix needs the path of a socket as REDIS_URL, such as /run/redis.sock")
+
+// isPath reports whether an address is the path of a Unix socket.
+func (s *Store) isPath(address string) bool {
+	switch s.Socket {
+	case "tcp":
+		return false
+	case "unix":
+		return strings.Contains(address, "/")
+	}
+	return strings.HasPrefix(address, "/")
+}
+
 // checkAddresses returns an error if a part of the URL is no address. It repeats no password.
 func (s *Store) checkAddresses() error {
 	addresses := s.addresses()
@@ -119,8 +144,11 @@ func (s *Store) checkAddresses() error {
 		return errors.New("several addresses are those of a CLUSTER or a SENTINEL: say which by REDIS_TYPE")
 	}
 	for _, address := range addresses {
-		if s.Kind == "SINGLE" && strings.HasPrefix(address, "/") {
+		if s.Kind == "SINGLE" && s.isPath(address) {
 			continue
+		}
+		if s.Kind == "SINGLE" && s.Socket == "unix" {
+			return errNoSocket
 		}
 		if strings.Contains(address, "@") {
 			return errors.New("the address of Redis has a user or a password: give them by REDIS_AUTH")
@@ -143,7 +171,7 @@ func (s *Store) client(config *tls.Config) (redis.UniversalClient, error) {
 	switch s.Kind {
 	case "SINGLE":
 		network := "tcp"
-		if strings.HasPrefix(addresses[0], "/") {
+		if s.isPath(addresses[0]) {
 			network = "unix"
 		}
 		return redis.NewClient(&redis.Options{
