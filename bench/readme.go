@@ -49,8 +49,8 @@ func readmeFigures(r report, comparisons []comparison) string {
 	show := func(slug, name string, measured metric, format func(float64) string) string {
 		return showMedian(measured, spreadOf(each(samplesOf(of(slug), name), measured)), format)
 	}
-	write("\nOne check in memory: %s, %s allocations. One check of a lease with `Over: 0.1`: %s. The middleware in memory, wall time × httprate with the same headers on\n"+
-		"both ↓: %s.\n",
+	write("\nOne check in memory: %s, %s allocations. One check of a lease with `Over: 0.1`: %s. The middleware in memory, wall time ×\n"+
+		"httprate with the same headers on both ↓: %s.\n",
 		show("memory-1", memoryName, secondsEach, showTime), show("memory-1", memoryName, allocationsEach, showCount),
 		show("leases-1", leasedName, secondsEach, showTime),
 		showRatio(ratio(secondsEach, samplesOf(of("middleware-in-memory"), netHTTP+", "+ownLegacy), samplesOf(of("middleware-in-memory"), othersLegacyN))))

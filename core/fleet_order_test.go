@@ -547,5 +547,7 @@ func TestCallThatIsHeldBackIsNoWaiterForItsPlace(t *testing.T) {
 	}
 	p.Release()
 	cancel()
-	<-ended
+	if err := <-ended; err == nil {
+		t.Error("the call is served while its key is held back")
+	}
 }

@@ -83,18 +83,7 @@ func (l *Limiter) askForWaiters(ctx context.Context, requests []wait.Request) (a
 	}
 	var latest Decision
 	if denied != nil {
-		latest = denied[0]
-		var held time.Duration
-		if requests[0].Heeds {
-			held = denied[1].RetryAfter
-		}
-		if a.Never = latest.RetryAfter == Never; !a.Never {
-			now := time.Now()
-			if a.Next, a.Full = now.Add(max(latest.RetryAfter, held)), latest.RetryAfter >= held; !a.Full {
-				a.Held = now.Add(held)
-			}
-			schedule(&requests[len(granted)], &a, &latest, held)
-		}
+		latest = answerDenied(&requests[len(granted)], &a, denied)
 	} else {
 		latest = granted[len(granted)-1].decisions[0]
 		if latest.Remaining == 0 {
@@ -103,6 +92,24 @@ func (l *Limiter) askForWaiters(ctx context.Context, requests []wait.Request) (a
 	}
 	a.Latest = (*denial)(&latest)
 	return a
+}
+
+// answerDenied answers a request with a denial, and returns the decision about its limit.
+func answerDenied(q *wait.Request, a *wait.Answer, denied []Decision) (latest Decision) {
+	latest = denied[0]
+	if a.Never = latest.RetryAfter == Never; a.Never {
+		return latest
+	}
+	var held time.Duration
+	if q.Heeds {
+		held = denied[1].RetryAfter
+	}
+	now := time.Now()
+	if a.Next, a.Full = now.Add(max(latest.RetryAfter, held)), latest.RetryAfter >= held; !a.Full {
+		a.Held = now.Add(held)
+	}
+	schedule(q, a, &latest, held)
+	return latest
 }
 
 // reserveInOrder makes calls, which differ in the cost of their first check, until one is denied. It returns the

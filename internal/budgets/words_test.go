@@ -66,7 +66,7 @@ func TestPagesNameTheirNouns(t *testing.T) {
 
 // Code is no prose, and a line may end within a riddle.
 func TestProseOfAPage(t *testing.T) {
-	page := "# What\n\none `what`, [link](a.md#what)\n\n    what\n\n    what\n\n```\nwhat\n```\n\n- those\n  that\n    go on\n"
+	page := "# What\n\none `what`, [link](a.md#what)\n\n    what\n\n    whose\n\n```\nwhom\n```\n\n- those\n  that\n    go on\n"
 	if got, want := prose(page), "# What one , [link - those that go on"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
