@@ -180,6 +180,7 @@ var defaults = map[string][]string{
 	"Options.MaxKeyBody":               {"guard.defaultKeyBody"},
 	"policies.Options.Every":           {"internal/poll.defaultEvery"},
 	"lists.WatchOptions.Every":         {"internal/poll.defaultEvery"},
+	"jobs.Options.LongestWait":         {"jobs.defaultWait"},
 	"outbound.Options.LongestHoldBack": {"outbound.defaultHoldBack"},
 	"outbound.Retry.Tokens":            {"outbound.defaultTokens"},
 	"outbound.Retry.Ratio":             {"outbound.defaultRatio"},
