@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/internal/faultproxy"
 	"github.com/weir-go/ratelimit/internal/redistest"
 )
 
@@ -549,5 +550,52 @@ func TestCallThatIsHeldBackIsNoWaiterForItsPlace(t *testing.T) {
 	cancel()
 	if err := <-ended; err == nil {
 		t.Error("the call is served while its key is held back")
+	}
+}
+
+// A waiter that looks whether others have given units back, and does not reach the store, sleeps on.
+func TestWaiterThatLooksInVainSleepsOn(t *testing.T) {
+	server := redistest.Shared(t)
+	limit := core.TokenBucket(1, core.PerHour(1))
+	for name, wait := range map[string]func(context.Context, *core.Limiter) error{
+		"Wait": func(ctx context.Context, l *core.Limiter) error { return l.Wait(ctx, "key", limit) },
+		"WaitAll": func(ctx context.Context, l *core.Limiter) error {
+			_, err := l.WaitAll(ctx, []core.Check{{Key: "key", Limit: limit}})
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var failed atomic.Int64
+			trace := core.WithTrace(core.Trace{Batch: func(b core.Batch) {
+				if b.Err != nil {
+					failed.Add(1)
+				}
+			}})
+			proxy := faultproxy.Start(t, server.Addr())
+			others, prefix := fleet(t, server.Client(t), 1)
+			sleeper := core.New(core.NewRedis(server.Client(t, func(o *redis.Options) { o.Addr = proxy.Addr() }),
+				core.WithPrefix(prefix), core.WithBudget(patient), core.WithLogger(slog.New(slog.DiscardHandler)), trace))
+			defer sleeper.Close()
+			if _, err := others[0].Allow(t.Context(), "key", limit); err != nil {
+				t.Fatal(err)
+			}
+			ended := make(chan error, 1)
+			go func() { ended <- wait(t.Context(), sleeper) }()
+			waitingFor(t, server.Client(t), prefix, "key", limit, 1)
+			proxy.Set(faultproxy.Fault{Refuse: true})
+			for deadline := time.Now().Add(patient); failed.Load() == 0; time.Sleep(time.Millisecond) {
+				if time.Now().After(deadline) {
+					t.Fatal("it does not look")
+				}
+			}
+			proxy.Heal()
+			if err := others[0].Reset(t.Context(), "key", limit); err != nil {
+				t.Fatal(err)
+			}
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }

@@ -67,36 +67,34 @@ func (l *Limiter) rankOf() func(wait.QueueKey) wait.Rank {
 	}
 }
 
-// rank is the rank of a queue in Redis. If Redis does not tell it, the others count as they were told last.
+// rank is the rank of a queue in Redis.
 type rank struct {
 	limiter *Limiter
 	line    uint64
 	queue   *wait.QueueKey // nil: it is the rank of a line
 	inStore *redisstore.Rank
-	others  []wait.Other // as told last
 }
 
 // Stand implements [wait.Rank].
-func (r *rank) Stand(first wait.Request, came, next time.Time, room int) []wait.Other {
+func (r *rank) Stand(first wait.Request, came, next time.Time, room int) (others []wait.Other, told bool) {
 	if r.queue != nil { // it may have left before, and stand again
 		r.limiter.ranks.queues.Store(r.line, *r.queue)
 	}
 	r.limiter.wakes.Use() // others may call, also those that come later
 	list, err := r.inStore.Stand(first.Cost, came, next, room)
 	if err != nil {
-		return r.others // they have hardly been served meanwhile
+		return nil, false
 	}
-	r.others = make([]wait.Other, len(list))
+	others = make([]wait.Other, len(list))
 	for i, other := range list {
-		r.others[i] = wait.Other{Came: other.Came, Units: other.Cost}
+		others[i] = wait.Other{Came: other.Came, Units: other.Cost}
 	}
-	return r.others
+	return others, true
 }
 
 // Leave implements [wait.Rank].
 func (r *rank) Leave() {
 	r.inStore.Leave()
-	r.others = nil
 	r.limiter.ranks.queues.Delete(r.line)
 }
 
@@ -166,10 +164,12 @@ func (r *lineRank) tell(units int, came, next time.Time, room int) {
 	r.telling.Lock()
 	defer r.telling.Unlock()
 	began := time.Now()
-	others := r.rank.Stand(wait.Request{Cost: units}, came, next, room)
+	others, told := r.rank.Stand(wait.Request{Cost: units}, came, next, room)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.others, r.took = others, time.Since(began)
+	if r.took = time.Since(began); told {
+		r.others = others // else they have hardly been served meanwhile
+	}
 }
 
 // rankOfLine returns the rank of a line for a class, which may be new, or nil if the store has no order over processes.

@@ -104,7 +104,6 @@ func (q *waitedCall) keepRegistered() {
 	for i, own := range q.waiters {
 		if own != nil && own.Since > 0 {
 			q.limiter.registered.put(q.lines[i], own)
-			q.forget(i, q.lines[i], nil)
 		}
 	}
 	q.waiters = nil

@@ -332,8 +332,8 @@ func limitInWords(d *policies.Document, p *policies.Policy) string {
 	return p.Limit
 }
 
-// first returns words as the beginning of a sentence.
-func first(words string) string { return strings.ToUpper(words[:1]) + words[1:] }
+// capitalized returns words as the beginning of a sentence.
+func capitalized(words string) string { return strings.ToUpper(words[:1]) + words[1:] }
 
 func counted(n int, one, several string) string {
 	switch n {

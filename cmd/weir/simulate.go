@@ -130,11 +130,11 @@ func replayLogs(
 // notesOf names all that the logs could not tell.
 func (l *logs) notesOf(s *arrival.Summary) (notes []string) {
 	if s.Whole > 0 {
-		notes = append(notes, first(counted(int(s.Whole), "request has", "requests have"))+
+		notes = append(notes, capitalized(counted(int(s.Whole), "request has", "requests have"))+
 			" a timestamp without a fraction of a second: those of an address in one second were spread evenly over it.")
 	}
 	if s.Keyless > 0 {
-		notes = append(notes, first(counted(int(s.Keyless), "line has no address, and was left out.", "lines have no address, and were left out.")))
+		notes = append(notes, capitalized(counted(int(s.Keyless), "line has no address, and was left out.", "lines have no address, and were left out.")))
 	}
 	for _, note := range []string{s.Hidden(l.name, nil), s.Outlier(), s.Disorder()} {
 		if note != "" {
@@ -184,7 +184,7 @@ func fieldsOf(c *cli.Command) (o simulate.Options, values []accesslog.Key, err e
 func writeSimulation(w io.Writer, r *simulate.Result) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s, of which %d would have been denied (%s). %d met no limit.\n\n",
-		first(counted(int(r.Requests), "request", "requests")), r.Denied, shareOf(r.Denied, r.Requests), r.Unlimited)
+		capitalized(counted(int(r.Requests), "request", "requests")), r.Denied, shareOf(r.Denied, r.Requests), r.Unlimited)
 	rows := make([][]string, len(r.Limits))
 	for i, l := range r.Limits {
 		rows[i] = []string{

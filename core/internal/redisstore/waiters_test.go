@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -635,5 +636,45 @@ func TestWaiterForPlacesOutlivesAStepOfTheClock(t *testing.T) {
 	h.release(last, 60)
 	if !h.ask(call.NewHolder(), 100, nil) {
 		t.Error("places are kept for a waiter that has been served")
+	}
+}
+
+// However many keys one call gives places of back, its script looks at a bounded number of waiters. The others ask by themselves.
+func TestPlacesOfManyKeysAreGivenBackInBoundedTime(t *testing.T) {
+	const keys, wants = 16, 20
+	server := redistest.Start(t)
+	client := server.Client(t)
+	store := newStore(client, func(c *Config) { c.Prefix = redistest.Prefix(t) })
+	defer func() { _ = store.Close() }()
+	list := make([]call.Correction, keys)
+	for i := range list {
+		key, holder := fmt.Sprint("key", i), call.NewHolder()
+		ask := func(places int, holder exact.Holder, waiter *call.Waiter) {
+			c := callOf(call.Check{Key: key, Spec: hundred, Units: places, Holder: holder, Waiter: waiter})
+			if _, err := store.Decide(t.Context(), []*call.Call{c}); err != nil || c.Passed() != (waiter == nil) {
+				t.Fatal(c.Passed(), err)
+			}
+		}
+		ask(100, holder, nil)
+		for cost, waiter := range waiters(wants) {
+			ask(100-cost, call.NewHolder(), waiter)
+		}
+		list[i] = call.Correction{Correction: exact.Correction{Events: -100, Holder: holder}, Key: key, Spec: hundred}
+	}
+	if err := client.ConfigResetStat(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Settle(t.Context(), list); err != nil {
+		t.Fatal(err)
+	}
+	stats := client.Info(t.Context(), "commandstats").Val()
+	looks := regexp.MustCompile(`cmdstat_zrange:calls=(\d+)`).FindStringSubmatch(stats)
+	scripts := regexp.MustCompile(`cmdstat_evalsha:calls=(\d+)`).FindStringSubmatch(stats)
+	if looks == nil || scripts == nil {
+		t.Fatal(stats)
+	}
+	n, err := strconv.Atoi(looks[1])
+	if err != nil || n > keys*wants/2 {
+		t.Errorf("%d looks at waiters in %s scripts, of %d waiters: %v", n, scripts[1], keys*wants, err)
 	}
 }

@@ -6,8 +6,8 @@ import "time"
 // One goroutine uses it at a time.
 type Rank interface {
 	// Stand publishes the first waiter of the queue: its request, when it came, and when it asks next. It returns the
-	// first waiters of the others. The earlier ones for which there is room, in units, ask at once.
-	Stand(first Request, came, next time.Time, room int) []Other
+	// first waiters of the others, and whether the store has told them. The earlier ones for which there is room, in units, ask at once.
+	Stand(first Request, came, next time.Time, room int) (others []Other, told bool)
 	// Leave tells the other processes that this queue has no waiter any more, or none that could be granted just now.
 	Leave()
 }
@@ -35,9 +35,9 @@ const (
 	fresh = 10 * time.Millisecond
 	// linger is for how long a queue without waiters remembers the waiters of other processes.
 	linger = 200 * time.Millisecond
-	// returns is how long before the end of a hold-back its waiters stand in the order again, so that the first one that asks knows the
+	// rejoins is how long before the end of a hold-back its waiters stand in the order again, so that the first one that asks knows the
 	// others.
-	returns = 100 * time.Millisecond
+	rejoins = 100 * time.Millisecond
 	// longestLead is how long before its request a waiter publishes itself, at most.
 	longestLead = 20 * time.Millisecond
 )
@@ -77,9 +77,12 @@ func (q *queue) tellOthers() {
 	w, due, room := q.first, q.due(), s.room
 	q.mu.Unlock()
 	began := time.Now()
-	others := s.rank.Stand(w.request, w.came, due, room)
+	others, told := s.rank.Stand(w.request, w.came, due, room)
 	ended := time.Now()
 	q.mu.Lock()
+	if !told {
+		others = s.others // they have hardly been served meanwhile
+	}
 	s.sure = s.of == w && s.told.Equal(due) || s.behind == 0
 	s.of, s.others, s.at, s.told, s.took, s.room = w, others, ended, due, ended.Sub(began), 0
 	if q.older(w).Units < s.behind { // the waiters served since were counted twice
@@ -87,9 +90,10 @@ func (q *queue) tellOthers() {
 	}
 }
 
-// aside reports whether the first waiter stands in no order with others just now, since none of them could let it pass. q is locked.
+// aside reports whether the first waiter stays out of the order just now: its key is held back, whatever room the others leave. q is
+// locked.
 func (q *queue) aside() bool {
-	return time.Until(q.standing.held) > returns
+	return q.standing.rank != nil && time.Until(q.standing.held) > rejoins
 }
 
 // leaveOthers has the other processes forget the first waiter until it is published again. q is locked, but not meanwhile.
@@ -126,7 +130,7 @@ func (q *queue) older(w *queued) Older {
 // shortly before the request. q is locked.
 func (q *queue) lead(wait time.Duration) time.Duration {
 	if q.aside() {
-		return min(wait, time.Until(q.standing.held)-returns)
+		return min(wait, time.Until(q.standing.held)-rejoins)
 	}
 	lead := min(q.standing.took, longestLead)
 	if q.standing.rank == nil || wait <= lead {

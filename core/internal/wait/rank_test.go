@@ -14,11 +14,15 @@ type order struct {
 	stood  []time.Duration
 	left   []time.Duration
 	others []Other
+	silent bool
 }
 
-func (o *order) Stand(Request, time.Time, time.Time, int) []Other {
+func (o *order) Stand(Request, time.Time, time.Time, int) (others []Other, told bool) {
 	o.stood = append(o.stood, time.Since(o.start))
-	return o.others
+	if o.silent {
+		return nil, false
+	}
+	return o.others, true
 }
 
 func (o *order) Leave() { o.left = append(o.left, time.Since(o.start)) }
@@ -95,6 +99,28 @@ func TestWaiterThatLooksInVainSleepsOn(t *testing.T) {
 		})
 		if _, err := queues.Wait(t.Context(), want(1), time.Time{}); err == nil {
 			t.Error("the request that was due has failed, and its waiter was not told")
+		}
+	})
+}
+
+// A waiter leaves room for the older ones that it knows while the store tells of none.
+func TestOlderWaitersAreKnownWhileTheStoreIsSilent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := &order{others: []Other{{Came: time.Now().Add(-time.Minute), Units: 2}}}
+		var last Older
+		queues := o.ranked(func(r Request) Answer {
+			o.silent = len(o.stood) > 0
+			if last = r.Older; time.Since(o.start) > 3*time.Second {
+				return Answer{Grants: []Grant{&unit{cost: 1}}, Latest: &denied{}}
+			}
+			return Answer{Latest: &denied{}, Next: o.start.Add(time.Hour)}
+		})
+		if _, err := queues.Wait(t.Context(), want(1), time.Time{}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		if len(o.stood) < 3 || last.Units != 2 {
+			t.Errorf("it stood %d times, at last behind %+v", len(o.stood), last)
 		}
 	})
 }
