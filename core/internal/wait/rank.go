@@ -90,7 +90,7 @@ func (q *queue) tellOthers() {
 	}
 }
 
-// aside reports whether the first waiter stays out of the order just now: its key is held back, whatever room the others leave. q is
+// aside reports whether the first waiter stays out of the order just now: its key is held back, however much room the others leave. q is
 // locked.
 func (q *queue) aside() bool {
 	return q.standing.rank != nil && time.Until(q.standing.held) > rejoins
