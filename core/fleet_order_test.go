@@ -267,6 +267,46 @@ func TestManyPlacesAreGotInTheFleet(t *testing.T) {
 	group.Wait()
 }
 
+// A call for places of two limits keeps the place of the smaller one, which is free for no other process, while it waits for the
+// larger one.
+func TestSmallerLimitIsKeptInTheFleet(t *testing.T) {
+	client := redistest.Shared(t).Client(t)
+	all, prefix := fleet(t, client, 2)
+	few, many := core.Concurrent(1, time.Minute).Named("few"), core.Concurrent(2, time.Minute).Named("many")
+	one, two, three := acquire(t, all[0], "key", few), acquire(t, all[0], "key", many), acquire(t, all[0], "key", many)
+	served := make(chan *core.Reservation, 1)
+	go func() {
+		r, err := all[1].WaitAll(t.Context(), []core.Check{{Key: "key", Limit: many}, {Key: "key", Limit: few}})
+		if err != nil {
+			t.Error(err)
+		}
+		served <- r
+	}()
+	registered(t, client, redisKey(prefix, "key", few), 1)
+	time.Sleep(700 * time.Millisecond) // longer than its patience
+	one.Release()
+	isTaken := func() bool {
+		d, err := all[0].Peek(t.Context(), "key", few)
+		return err == nil && d.Remaining == 0
+	}
+	for deadline := time.Now().Add(patient); !isTaken(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the call has not taken the smaller limit")
+		}
+	}
+	time.Sleep(1200 * time.Millisecond) // longer than places are kept for a waiter that has been called
+	if p, err := all[0].TryAcquire(t.Context(), "key", few); err == nil {
+		t.Error("the place of the smaller limit was free for another process")
+		p.Release()
+	}
+	two.Release()
+	(<-served).Permit(t.Context()).Release()
+	three.Release()
+	acquire(t, all[0], "key", few).Release()
+	registered(t, client, redisKey(prefix, "key", few), 0)
+	registered(t, client, redisKey(prefix, "key", many), 0)
+}
+
 // Where Redis does not permit to publish or to subscribe, waiters poll: they are served all the same, and nothing is kept
 // for anybody.
 func TestWaitersOfAFleetWithoutChannels(t *testing.T) {

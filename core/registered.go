@@ -71,23 +71,22 @@ func (r *registered) set(line uint64, list []*call.Waiter) {
 	}
 }
 
-// register prepares the waiters of the checks, one for the places of each line in which the call stands. A store
+// register prepares the waiters of the checks that are asked, one for the places of each line in which the call stands. A store
 // registers them if it denies the call.
-func (q *waitedCall) register(w *wait.Waiter, checks []Check) {
+func (q *waitedCall) register(w *wait.Waiter, asked []int) {
 	l := q.limiter
 	if l.wakes == nil {
 		return
 	}
 	l.wakes.Use()
-	q.waiters, q.lines = make([]*call.Waiter, len(checks)), make([]uint64, len(checks)) // the former ones may be in use by a call that was left
-	several := slices.ContainsFunc(checks[1:], func(c Check) bool { return !c.Shadow && c.Limit != Unlimited })
-	for i := range checks {
-		c := &checks[i]
-		if c.Shadow || c.Limit == Unlimited || !c.holds() || isEither(checks, i) {
+	q.waiters, q.lines = make([]*call.Waiter, len(q.checks)), make([]uint64, len(q.checks)) // the former ones may be in use by a call that was left
+	several := slices.ContainsFunc(asked[1:], func(i int) bool { return !q.checks[i].Shadow && q.checks[i].Limit != Unlimited })
+	for i := range q.checks {
+		if !forPlaces(q.checks, i) {
 			continue
 		}
-		line, first := l.lines.Of(w, classOf(c))
-		if line == 0 {
+		line, first := l.lines.Of(w, classOf(&q.checks[i]))
+		if q.lines[i] = line; line == 0 || !slices.Contains(asked, i) {
 			continue
 		}
 		own := &call.Waiter{ID: l.wakes.ID(line, several)}
@@ -95,8 +94,14 @@ func (q *waitedCall) register(w *wait.Waiter, checks []Check) {
 			*own = *former
 		}
 		own.Age = time.Since(q.arrived).Microseconds()
-		q.waiters[i], q.lines[i] = own, line
+		q.waiters[i] = own
 	}
+}
+
+// forPlaces reports whether a check of a call waits for places, and not for those of its alternatives, too.
+func forPlaces(checks []Check, check int) bool {
+	c := &checks[check]
+	return !c.Shadow && c.Limit != Unlimited && c.holds() && !isEither(checks, check)
 }
 
 // keepRegistered keeps the waiters that the store has registered with its denial for the next calls of their lines.

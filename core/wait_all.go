@@ -23,6 +23,11 @@ import (
 // with a larger plan or less headroom from a place. For the turn of a [Shaping] limit, call [Reservation.Wait]
 // afterwards.
 //
+// A call for places of several limits that has waited for half a second takes them limit by limit, and keeps the ones it has while
+// it is the first of this process that waits for the next ones. The limit with the fewest places comes first. So a call for
+// places of two limits is served although callers of each never leave both free at once. It gives the places back while
+// another limit denies it, and when it gives up. Alternatives and shadow checks are not taken before the rest.
+//
 // The lines extend over all processes that share a Redis, as those of [Limiter.Wait] do, in one order with it. So for limits
 // without places, there is none with [Lease] or among alternatives, and the first try of a call heeds only the calls of its own
 // process.
@@ -94,6 +99,7 @@ type waitedCall struct {
 	told    []wait.Lack    // the limits for which it sleeps, each with the instant that it was told, while it looks before
 	denied  *Reservation   // the latest answer, which is a denial; nil: it was never made
 	ranked  ranked         // among the calls of other processes that wait for the same rate
+	steps   steps          // the limits of places that it takes one after the other
 	waiters []*call.Waiter // the registrations under which the checks ask just now, if they do
 	lines   []uint64       // the lines of these waiters
 }
@@ -145,10 +151,13 @@ func (q *waitedCall) wait(ctx context.Context, tries bool) (*Reservation, error)
 	}
 	due := q.early(lacks)
 	w := l.lines.Join(q.arrived, lacks)
+	q.steps = newSteps(q.checks, q.arrived)
+	q.keepSteps(w, lacks)
 	q.publish(w, lacks, due)
 	r, err := q.stand(ctx, w)
 	if err != nil {
 		q.leave(w, nil)
+		q.dropSteps()
 		return q.answer(err)
 	}
 	q.leave(w, func(c wait.Class) int { return q.more(r, c) })
@@ -246,6 +255,7 @@ func (q *waitedCall) stand(ctx context.Context, w *wait.Waiter) (*Reservation, e
 		for i, line := range q.lines { // the call may stand in none of these any more
 			q.forget(i, line, nil)
 		}
+		q.keepSteps(w, lacks)
 		q.publish(w, lacks, due)
 	}
 }
@@ -253,17 +263,21 @@ func (q *waitedCall) stand(ctx context.Context, w *wait.Waiter) (*Reservation, e
 // ask makes the call of a waiter, and returns the results of answered. The waiter is registered for the lines in which it
 // stands.
 func (q *waitedCall) ask(ctx context.Context, w *wait.Waiter) (r *Reservation, lacks []wait.Lack, err error) {
-	checks := q.next()
-	q.register(w, checks)
+	if lacks, err = q.takeSteps(ctx, w); lacks != nil || err != nil {
+		return nil, lacks, err
+	}
+	checks, asked := q.next(), q.rest()
+	q.register(w, asked)
 	if !q.leaveRoom(ctx, w, checks) {
 		if lacks, err = q.yield(ctx, w); err == nil {
 			q.lookAgain(lacks)
 		}
 		return nil, lacks, err
 	}
-	if r, err = q.reserve(ctx, checks, q.waiters); err != nil {
+	if r, err = q.reservePart(ctx, checks, asked); err != nil {
 		return nil, nil, err
 	}
+	r = q.whole(r, asked)
 	q.takeRoom(r)
 	if q.denied != nil {
 		r.takeShadows(q.denied)
@@ -454,7 +468,7 @@ func (q *waitedCall) next() []Check {
 // takeShadows takes over the shadow checks that an earlier try of the same call has charged.
 func (r *Reservation) takeShadows(earlier *Reservation) {
 	for i := range r.checks {
-		if r.checks[i] != earlier.checks[i] {
+		if r.checks[i].Shadow && r.checks[i] != earlier.checks[i] {
 			r.checks[i], r.decisions[i], r.receipts[i] = earlier.checks[i], earlier.decisions[i], earlier.receipts[i]
 		}
 	}

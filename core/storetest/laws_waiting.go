@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 var waiting = []law{
 	{"work goes on: nobody waits for long beside places that are free", concurrently, workGoesOn},
 	{"nobody starves: those who want the same are served in the order in which they came", concurrently, nobodyStarves},
+	{"nobody starves: a call for places of two limits is served among callers of each", concurrently, servesBothLimits},
 }
 
 // longestPoll is how long after they were given back in another process places are noticed at the latest, with as much again
@@ -108,4 +110,48 @@ func nobodyStarves(t *testing.T, s *stand) {
 		}
 	}
 	s.expectFree(t, "in the end", key, limit, 1)
+}
+
+// servesBothLimits has callers of each of two limits, so that hardly ever both are free, and calls for a place of both.
+func servesBothLimits(t *testing.T, s *stand) {
+	key := s.key()
+	few, many := core.Concurrent(1, time.Minute).Named("few"), core.Concurrent(2, time.Minute).Named("many")
+	process := core.New(s.store)
+	defer closeAll(t, []*core.Limiter{process})
+	ctx, cancel := context.WithTimeout(tContext(t), 6*longestPoll)
+	defer cancel()
+	busy, stop := context.WithCancel(ctx)
+	var group sync.WaitGroup
+	for i := range 8 {
+		limit, work := []core.Places{few, many}[i%2], time.Duration(20+5*i)*time.Millisecond
+		group.Go(func() {
+			for busy.Err() == nil {
+				p, err := process.Acquire(ctx, key, limit)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				time.Sleep(work)
+				s.wait(work)
+				p.Release()
+			}
+		})
+	}
+	for _, largerFirst := range []bool{false, true} {
+		time.Sleep(100 * time.Millisecond) // until all are at work
+		checks := []core.Check{{Key: key, Limit: few}, {Key: key, Limit: many}}
+		if largerFirst {
+			slices.Reverse(checks)
+		}
+		r, err := process.WaitAll(ctx, checks)
+		if err != nil {
+			t.Errorf("for both, with the larger limit first: %v: %v", largerFirst, err)
+			continue
+		}
+		r.Permit(ctx).Release()
+	}
+	stop()
+	group.Wait()
+	s.expectFree(t, "in the end", key, few, 1)
+	s.expectFree(t, "in the end", key, many, 2)
 }

@@ -1,7 +1,9 @@
 package wait
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"sync/atomic"
 	"time"
 	"weak"
@@ -15,6 +17,7 @@ type Hold struct {
 	places  []*Place
 	ended   atomic.Bool   // no lease is renewed any more
 	claimed atomic.Uint32 // the one that gives the places back
+	joined  []*Hold       // the former holds of the places
 
 	one [1]*Place // the array of places, unless there are several
 }
@@ -39,6 +42,18 @@ func (h *Hold) Begin() {
 	for _, p := range h.places {
 		h.all.tellHeld(p, p.Units, 0, nil)
 	}
+}
+
+// Join returns a Hold of the places of several, which are not used any more. Some of them may be nil. order returns the order of a place.
+func (l *Places) Join(holds []*Hold, order func(*Place) int) *Hold {
+	all := l.Hold()
+	for _, h := range holds {
+		if h != nil {
+			all.places, all.joined = append(all.places, h.places...), append(all.joined, h) // its places count as forgotten without it
+		}
+	}
+	slices.SortStableFunc(all.places, func(a, b *Place) int { return cmp.Compare(order(a), order(b)) })
+	return all
 }
 
 // Token returns the token of the first of the places. Of a nil Hold it is 0.
