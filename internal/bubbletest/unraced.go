@@ -1,0 +1,6 @@
+//go:build !race
+
+package bubbletest
+
+// raced says whether the race detector looks on.
+const raced = false
