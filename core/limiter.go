@@ -144,14 +144,20 @@ func (l *Limiter) AllowAtMost(ctx context.Context, key string, limit Quota, n in
 // On Redis this is one round trip, however many checks there are. A call has 256 checks at most, which take Redis about a
 // millisecond; more are an error ([ErrInvalid]), here and wherever else a call of several checks is made.
 func (l *Limiter) AllowAll(ctx context.Context, checks ...Check) ([]Decision, error) {
-	if err := validateKept(checks); err != nil {
+	c := Call{Checks: checks}
+	if err := l.allowAll(ctx, &c); err != nil {
 		return nil, err
 	}
-	decisions := make([]Decision, len(checks))
-	if err := l.decideSettled(ctx, checks, decisions, nil, nil); err != nil {
-		return nil, err
+	return c.Decisions, nil
+}
+
+// allowAll is AllowAll with the memory of the Decisions that a call has.
+func (l *Limiter) allowAll(ctx context.Context, c *Call) error {
+	if err := validateKept(c.Checks); err != nil {
+		return err
 	}
-	return decisions, nil
+	c.Decisions = slices.Grow(c.Decisions[:0], len(c.Checks))[:len(c.Checks)]
+	return l.decideSettled(ctx, c.Checks, c.Decisions, nil, nil)
 }
 
 // Peek answers whether one unit would pass now. It charges nothing and leaves no trace, so Remaining is the number of

@@ -11,12 +11,13 @@ import (
 	"github.com/weir-go/ratelimit/internal/unexported"
 )
 
-// ask has the store decide about a call, and remembers a reservation.
-func (g *generation) ask(ctx context.Context, rc *requestContext, c *call) ([]core.Decision, error) {
+// ask has the store decide about a call, and remembers a reservation. The decisions may lie in the memory of an empty call.
+func (g *generation) ask(ctx context.Context, rc *requestContext, c *call, room *core.Call) ([]core.Decision, error) {
 	if !c.remembered() {
-		decisions, err := g.limiter.AllowAll(ctx, c.Checks...)
-		g.observe(c, decisions, err)
-		return decisions, err
+		room.Checks = c.Checks
+		err := unexported.AllowAll(ctx, g.limiter, room)
+		g.observe(c, room.Decisions, err)
+		return room.Decisions, err
 	}
 	v := rc.reserving()
 	v.asked = time.Now()

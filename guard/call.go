@@ -23,14 +23,22 @@ type call struct {
 	MaxWait maxWait // for places
 }
 
-// callRooms are empty calls with memory to be used again: the checks of a call escape to the heap, since a store is given them.
-var callRooms = sync.Pool{New: func() any { return new(call) }}
+// callRoom is an empty call with memory to be used again: the checks of a call escape to the heap, since a store is given them.
+type callRoom struct {
+	call
 
-// empty makes a call empty, and keeps its memory.
-func (c *call) empty() {
+	asked core.Call // as the store is given it; it is empty, too
+}
+
+var callRooms = sync.Pool{New: func() any { return new(callRoom) }}
+
+// empty makes a room empty, and keeps its memory.
+func (c *callRoom) empty() {
 	clear(c.Checks)
 	clear(c.Terms)
-	*c = call{Checks: c.Checks[:0], Terms: c.Terms[:0]}
+	clear(c.asked.Decisions)
+	c.call = call{Checks: c.Checks[:0], Terms: c.Terms[:0]}
+	c.asked.Checks, c.asked.Decisions = nil, c.asked.Decisions[:0]
 }
 
 // terms are the fields of a policy that its check needs after the decision.

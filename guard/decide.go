@@ -19,9 +19,9 @@ func (g *generation) decideAbout(r *http.Request, matched keyfuncs.Matched) (ver
 	if hasBody(r) {
 		shareTrailer(r)
 	}
-	rc := g.newContext(r, matched)
+	rc, request := g.newContext(r, matched)
 	g.placement.Look(r)
-	verdict = Verdict{Request: r.WithContext(rc), rc: rc}
+	verdict = Verdict{Request: request, rc: rc}
 	defer func() { // also after a panic
 		if rc.tellGiven(verdict.Request); rc.form != nil && !rc.goesOn {
 			rc.removeForm()
@@ -115,13 +115,13 @@ func (g *generation) reportHolder(rc *requestContext, e *Event) {
 // result. It returns false if no list and no policy applies.
 func (g *generation) decide(rc *requestContext, e *Event) (applies bool) {
 	rc.body = g.boundBody(e.Request)
-	room := callRooms.Get().(*call) //nolint:forcetypeassert // the pool holds nothing else
-	c, decided := g.readKeys(rc, e, rc.body, *room)
+	room := callRooms.Get().(*callRoom) //nolint:forcetypeassert // the pool holds nothing else
+	c, decided := g.readKeys(rc, e, rc.body, room.call)
 	rc.body.lift(e.Request)
 	rc.keysRead(e.Request)
 	if applies = decided || len(c.Checks) > 0; applies && !decided {
 		start := time.Now()
-		decisions, err := g.ask(e.Request.Context(), rc, &c)
+		decisions, err := g.ask(e.Request.Context(), rc, &c, &room.asked)
 		g.answer(rc, e, c, decisions, err, start)
 		if err != nil || rc.reservation != nil { // the call may still be needed
 			return true

@@ -45,7 +45,7 @@ func (g *generation) decideDegraded(ctx context.Context, rc *requestContext, c c
 			rc.reserve(local)
 			return degraded{call: local.call, decisions: local.decisions(), err: err}
 		}
-		decisions, again := g.ask(ctx, rc, &rest)
+		decisions, again := g.ask(ctx, rc, &rest, new(core.Call))
 		switch {
 		case again == nil && rest.passed(decisions):
 			rc.reserve(local)

@@ -10,13 +10,20 @@ import (
 	"github.com/weir-go/ratelimit/keyfuncs"
 )
 
-// newContext returns the context of a request that meets a generation.
-func (g *generation) newContext(r *http.Request, matched keyfuncs.Matched) *requestContext {
-	rc := &requestContext{Context: r.Context(), guard: g, given: r, matched: matched, readsKeys: true}
+// newContext returns the context of a request that meets a generation, and a copy of the request that has it. Both lie in one piece of memory.
+func (g *generation) newContext(r *http.Request, matched keyfuncs.Matched) (*requestContext, *http.Request) {
+	both := new(struct {
+		requestContext
+
+		request http.Request
+	})
+	rc := &both.requestContext
+	rc.Context, rc.guard, rc.given, rc.matched, rc.readsKeys = r.Context(), g, r, matched, true
 	if parent, ok := rc.Context.Value(requestContextKey{}).(*requestContext); ok {
 		rc.enclose(parent, r)
 	}
-	return rc
+	both.request = *r.WithContext(rc)
+	return rc, &both.request
 }
 
 // enclose finds the limiters in front of the same request, of which the parent is the nearest. A request of its own, which a

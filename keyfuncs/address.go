@@ -29,6 +29,9 @@ const noAddress = "none"
 // proxy's header; a policy that names RemoteIP means it, and is not warned. A peer that
 // is no address, as on a unix socket, is "ip:none".
 func RemoteIP(r *http.Request) (string, error) {
+	if address := plainIPv4(r.RemoteAddr); address != "" {
+		return "ip:" + address, nil
+	}
 	return addressKey("ip:", peerOf(r), defaultPrecision), nil
 }
 
@@ -59,6 +62,35 @@ func Anonymous(r *http.Request) (string, error) {
 // peerOf returns the address of the TCP peer, or the zero Addr if it has none.
 func peerOf(r *http.Request) netip.Addr {
 	return parseAddress(r.RemoteAddr)
+}
+
+// plainIPv4 returns the address of a text such as "203.0.113.9:4711", which net/http has for most peers: it is the text of the address already. It returns
+// "" for all other texts.
+func plainIPv4(text string) string {
+	number, digits, dots, end := 0, 0, 0, 0
+	for i := range len(text) {
+		switch c := text[i]; {
+		case c >= '0' && c <= '9':
+			if digits++; digits > 1 && number == 0 {
+				return "" // a zero in front
+			}
+			if number = 10*number + int(c-'0'); number > 65_535 || number > 255 && end == 0 {
+				return ""
+			}
+		case digits == 0 || end > 0:
+			return ""
+		case c == '.' && dots < 3:
+			dots, number, digits = dots+1, 0, 0
+		case c == ':' && dots == 3:
+			end, number, digits = i, 0, 0
+		default:
+			return ""
+		}
+	}
+	if digits == 0 || text[:end] == "0.0.0.0" { // no client has that one
+		return ""
+	}
+	return text[:end]
 }
 
 // parseAddress reads an address with or without a port, in all its notations,

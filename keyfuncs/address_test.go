@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"pgregory.net/rapid"
+
 	"github.com/weir-go/ratelimit/keyfuncs"
 )
 
@@ -72,6 +74,25 @@ func TestRemoteIPIsOneKeyHoweverTheAddressIsWritten(t *testing.T) {
 			expectKey(t, keyfuncs.IP(), r, test.want)
 		})
 	}
+}
+
+// RemoteIP, which takes the text of most peers as it stands, finds what IP finds, which reads each address.
+func TestRemoteIPFindsWhatIPFinds(t *testing.T) {
+	parts := rapid.SampledFrom([]string{"0", "1", "9", "10", "99", "203", "255", "256", "1000", "00", "01", "", "x", "[", "]", "%e", "::"})
+	ports := rapid.SampledFrom([]string{":0", ":1", ":80", ":65535", ":65536", ":080", ":", "", ":99999999999999999999", ":x", ":1:1", ":1.1"})
+	byIP := keyfuncs.IP()
+	rapid.Check(t, func(t *rapid.T) {
+		some := rapid.SliceOfN(parts, 3, 5).Draw(t, "parts")
+		if rapid.Bool().Draw(t, "usual") {
+			some = rapid.SliceOfN(rapid.SampledFrom([]string{"0", "1", "10", "203", "255"}), 4, 4).Draw(t, "numbers")
+		}
+		r := &http.Request{RemoteAddr: strings.Join(some, ".") + ports.Draw(t, "port")}
+		key, err := keyfuncs.RemoteIP(r)
+		want, wrong := byIP(r)
+		if key != want || err != nil || wrong != nil {
+			t.Errorf("%s: %q, %v; want %q, %v", r.RemoteAddr, key, err, want, wrong)
+		}
+	})
 }
 
 func TestRemoteIPBelievesNoHeader(t *testing.T) {

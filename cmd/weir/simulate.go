@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"runtime"
-	"runtime/debug"
 	"strconv"
 	"strings"
 
@@ -80,10 +79,9 @@ func replayLogs(
 	ctx context.Context, c *cli.Command, named []string, stdin io.Reader, stderr io.Writer, documents ...*policies.Document,
 ) (results []*simulate.Result, err error) {
 	if os.Getenv("GOGC") == "" {
-		defer debug.SetGCPercent(debug.SetGCPercent(150)) // each collection looks at all keys
 		// A heap with few keys is small, and would be collected all the time. Nothing touches this piece of it, which so takes no memory, and
-		// has the collector wait for more garbage: some 50 MB.
-		untouched := make([]byte, 32<<20)
+		// has the collector wait for more garbage: as much as the piece has.
+		untouched := make([]byte, 128<<20)
 		defer runtime.KeepAlive(untouched)
 	}
 	read, err := newLogs(c, named)

@@ -2,7 +2,10 @@
 // core sets them when it is initialized. Its types are any here, because core imports this package.
 package unexported
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // Traits follow from the algorithm of a limit. Places and bans have none of them.
 type Traits struct {
@@ -23,6 +26,9 @@ type Traits struct {
 var (
 	// TraitsOf returns the traits of a core.Limit, which may be nil.
 	TraitsOf func(limit any) Traits
+
+	// AllowAll is core.Limiter.AllowAll for the checks of a *core.Call. The decisions lie in its memory, which is used again.
+	AllowAll func(ctx context.Context, limiter, call any) error
 
 	// SettleBeside settles a *core.Reservation beside its caller: the settlement is sent at once, and the caller does not wait
 	// for the answer. If then is not nil, another goroutine calls it with the error of core.Reservation.Settle; with nothing to

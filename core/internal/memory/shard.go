@@ -1,7 +1,6 @@
 package memory
 
 import (
-	"container/heap"
 	"hash/maphash"
 	"math/rand/v2"
 	"slices"
@@ -30,6 +29,7 @@ type entry struct {
 	subject string // of the state's key
 	state   exact.State
 	full    int64 // when the state is as good as new
+	due     int64 // that of its departure, at hand
 	place   int   // in the shard's departures; -1: it is not there yet
 }
 
@@ -70,17 +70,11 @@ func (s *shard) schedule(e *entry, full int64) {
 	e.full = full
 	switch {
 	case e.place < 0:
-		heap.Push(&s.leaving, e)
-	case full < s.leaving[e.place].due:
-		s.move(e.place)
+		s.leaving = append(s.leaving, departure{})
+		s.leaving.put(e, len(s.leaving)-1)
+	case full < e.due:
+		s.leaving.put(e, e.place)
 	}
-}
-
-// move puts the entry at a place among the departures where its state will be as good as new.
-func (s *shard) move(place int) {
-	d := &s.leaving[place]
-	d.due = d.full
-	heap.Fix(&s.leaving, place)
 }
 
 // sweep forgets some of the keys that were as good as new at an instant, and gives back the room that is not needed any
@@ -110,7 +104,7 @@ func (s *shard) forget(now int64, most int) {
 			return
 		}
 		if e := s.leaving[0].entry; e.full > now {
-			s.move(0)
+			s.leaving.put(e, 0)
 		} else {
 			s.remove(e)
 		}
@@ -126,10 +120,11 @@ func (s *shard) giveUp(now int64, spared []call.Check) bool {
 		return false
 	}
 	for range mostSpared { // keys that have been used since stand too far in front
-		if first := &s.leaving[0]; first.due == first.full {
+		first := s.leaving[0].entry
+		if first.due == first.full {
 			break
 		}
-		s.move(0)
+		s.leaving.put(first, 0)
 	}
 	var soonest *entry
 	for _, d := range s.leaving[:min(len(s.leaving), mostSpared+len(spared))] {
@@ -165,39 +160,61 @@ func (e *entry) key() exact.Key {
 }
 
 func (s *shard) remove(e *entry) {
-	heap.Remove(&s.leaving, e.place)
+	s.leaving.remove(e.place)
 	s.entries.remove(e)
 	delete(s.open, e.key())
 }
 
 // departure is an entry, and when to look whether its state is as good as new: when it will be, or before.
 type departure struct {
-	*entry
-
-	due int64
+	due   int64
+	entry *entry
 }
 
-// departures is a heap of entries, the one that is due soonest first.
+// departures is a heap of entries, the one that is due soonest first: none is due before its parent. The entries lie anywhere in memory, and each
+// one that moves is written to. So a departure has many children, and the heap few levels.
 type departures []departure
 
-func (d departures) Len() int           { return len(d) }
-func (d departures) Less(i, j int) bool { return d[i].due < d[j].due }
+// children is how many children a departure has.
+const children = 4
 
-func (d departures) Swap(i, j int) {
-	d[i], d[j] = d[j], d[i]
-	d[i].place, d[j].place = i, j
+// put puts an entry where it belongs, given a place that is free: that one, or one on the way to the first or to the last. It is due when its state
+// is as good as new.
+func (d departures) put(e *entry, place int) {
+	e.due = e.full
+	for place > 0 && e.due < d[(place-1)/children].due {
+		parent := (place - 1) / children
+		d.set(place, d[parent])
+		place = parent
+	}
+	for children*place+1 < len(d) {
+		first := children*place + 1
+		soonest, end := first, min(first+children, len(d))
+		for child := first + 1; child < end; child++ {
+			if d[child].due < d[soonest].due {
+				soonest = child
+			}
+		}
+		if e.due <= d[soonest].due {
+			break
+		}
+		d.set(place, d[soonest])
+		place = soonest
+	}
+	d.set(place, departure{e.due, e})
 }
 
-func (d *departures) Push(x any) {
-	e := x.(*entry) //nolint:forcetypeassert // the heap holds nothing else
-	e.place = len(*d)
-	*d = append(*d, departure{e, e.full})
+func (d departures) set(place int, one departure) {
+	d[place] = one
+	one.entry.place = place
 }
 
-func (d *departures) Pop() any {
+// remove removes the departure at a place. The last one takes its place, or one that suits it better.
+func (d *departures) remove(place int) {
 	last := len(*d) - 1
-	e := (*d)[last].entry
+	other := (*d)[last].entry
 	(*d)[last] = departure{}
-	*d = (*d)[:last]
-	return e
+	if *d = (*d)[:last]; place < last {
+		d.put(other, place)
+	}
 }

@@ -173,10 +173,13 @@ func splitRequest(request []byte, r *Record) {
 
 // splitTarget reads the target of a request: a path, or a whole URL.
 func splitTarget(target []byte, r *Record) {
-	if i := bytes.IndexAny(target, "?#"); i >= 0 {
-		target = target[:i]
+	target, _, _ = bytes.Cut(target, []byte("?"))
+	target, _, _ = bytes.Cut(target, []byte("#"))
+	if len(target) == 0 || target[0] == '/' {
+		r.Path = target
+		return
 	}
-	if _, rest, ok := bytes.Cut(target, []byte("://")); ok && len(target) > 0 && target[0] != '/' {
+	if _, rest, ok := bytes.Cut(target, []byte("://")); ok {
 		slash := bytes.IndexByte(rest, '/')
 		if slash < 0 {
 			r.Host, r.Path = rest, []byte("/")

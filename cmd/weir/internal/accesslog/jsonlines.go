@@ -23,9 +23,11 @@ type jsonLines struct {
 	values                                         []names
 	headerNames                                    map[string]string // canonical, by those of the log
 
-	scanner *scanner        // finds the values of names; nil if the whole line is needed, or a name is the place in a list
-	line    *fastjson.Value // the one that was parsed last, without a scanner
+	scanner *scanner        // finds the values of names; nil if a name is the place in a list
+	parsed  bool            // whether the last line was parsed as a whole, and not scanned
+	line    *fastjson.Value // that line
 	text    []byte          // its numbers and words, as text
+	headers []headerFields  // with whole: where the fields of the header are
 
 	large bool // whether that line was a long one
 }
@@ -43,6 +45,13 @@ const mostCommas = 4096
 type names struct {
 	paths   [][]string
 	numbers []int // of the values in the scanner
+}
+
+// headerFields are where a line has fields of a request's header.
+type headerFields struct {
+	path   []string // of the object
+	prefix string   // of their names
+	branch *branch  // in the scanner, if there is one
 }
 
 func pathsOf(paths ...string) (n names) {
@@ -81,13 +90,17 @@ func newJSONLines(o Options) *jsonLines {
 		j.own = j.namesOf(o.Key)
 	}
 	if j.whole = o.Whole; j.whole {
+		j.headers = []headerFields{{path: []string{"request", "headers"}}, {path: []string{"headers"}}, {prefix: "request_"}, {prefix: "http_"}}
 		for _, value := range o.Values {
 			j.values = append(j.values, j.namesOf(value))
 		}
-		return j
+	}
+	all := slices.Grow([]*names{&j.instant, &j.address, &j.status, &j.method, &j.target, &j.host, &j.agent, &j.own}, len(j.values))
+	for i := range j.values {
+		all = append(all, &j.values[i])
 	}
 	scanner := newScanner()
-	for _, n := range []*names{&j.instant, &j.address, &j.status, &j.method, &j.target, &j.host, &j.agent, &j.own} {
+	for _, n := range all {
 		for _, path := range n.paths {
 			if slices.ContainsFunc(path, isNumber) {
 				return j
@@ -95,7 +108,16 @@ func newJSONLines(o Options) *jsonLines {
 			n.numbers = append(n.numbers, scanner.add(path))
 		}
 	}
-	j.scanner = scanner
+	if j.scanner = scanner; j.whole {
+		scanner.strict = true
+		for i := range j.headers {
+			if of := &j.headers[i]; of.path != nil {
+				of.branch = scanner.addList(of.path, "")
+			} else {
+				of.branch = scanner.addList(nil, "request_", "http_")
+			}
+		}
+	}
 	return j
 }
 
@@ -107,7 +129,7 @@ func isNumber(name string) bool {
 
 // get returns the value of the first of some names that the line has, as text, and whether there is one.
 func (j *jsonLines) get(n *names) (text []byte, found bool) {
-	if j.scanner == nil {
+	if j.parsed {
 		v := n.find(j.line)
 		return j.textOf(v), v != nil
 	}
@@ -159,31 +181,40 @@ func (j *jsonLines) namesOf(key Key) names {
 }
 
 // addAll adds all that a line says.
-func (j *jsonLines) addAll(v *fastjson.Value, r *Record) {
-	r.Address = present(j.textOf(j.address.find(v)))
-	for _, of := range [...]struct {
-		headers *fastjson.Object
-		prefix  string
-	}{{v.GetObject("request", "headers"), ""}, {v.GetObject("headers"), ""}, {v.GetObject(), "request_"}, {v.GetObject(), "http_"}} {
-		if of.headers == nil {
-			continue
+func (j *jsonLines) addAll(r *Record) {
+	address, _ := j.get(&j.address)
+	r.Address = present(address)
+	for i := range j.headers {
+		of := &j.headers[i]
+		if !j.parsed {
+			for _, field := range j.scanner.list(of.branch) {
+				if name, is := j.fieldName(r, of.prefix, field.name); is {
+					r.addField(name, j.textIn(field.value))
+				}
+			}
+		} else if object := j.line.GetObject(of.path...); object != nil {
+			object.Visit(func(key []byte, value *fastjson.Value) {
+				if name, is := j.fieldName(r, of.prefix, key); is {
+					r.addField(name, j.textOf(value))
+				}
+			})
 		}
-		of.headers.Visit(func(key []byte, value *fastjson.Value) {
-			if len(r.Header) == mostFields {
-				return
-			}
-			logged, found := bytes.CutPrefix(key, []byte(of.prefix))
-			if !found || of.prefix == "request_" && (len(logged) == 0 || logged[0] < 'A' || logged[0] > 'Z') {
-				return // nginx' request_uri; Traefik's fields begin with a capital
-			}
-			if name := j.headerName(logged); name != "Host" && r.fieldOf(name) == nil {
-				r.addField(name, j.textOf(value))
-			}
-		})
 	}
 	for i := range j.values {
-		r.Values = append(r.Values, present(j.textOf(j.values[i].find(v))))
+		value, _ := j.get(&j.values[i])
+		r.Values = append(r.Values, present(value))
 	}
+}
+
+// fieldName returns the name of a field of the header, given the one in the log. It returns false if that is none, or if the record has the field
+// or has no room for it.
+func (j *jsonLines) fieldName(r *Record, prefix string, key []byte) (name string, is bool) {
+	logged, found := bytes.CutPrefix(key, []byte(prefix))
+	if len(r.Header) == mostFields || !found || prefix == "request_" && (len(logged) == 0 || logged[0] < 'A' || logged[0] > 'Z') {
+		return "", false // nginx' request_uri; Traefik's fields begin with a capital
+	}
+	name = j.headerName(logged)
+	return name, name != "Host" && r.fieldOf(name) == nil
 }
 
 // headerName returns the canonical name of a field of a header. It remembers some, since a server writes the same ones in each line.
@@ -242,8 +273,13 @@ func (j *jsonLines) Parse(line []byte, r *Record) error {
 
 // read reads a line. It reports false if that is no object.
 func (j *jsonLines) read(line []byte) bool {
-	if j.scanner != nil {
-		return j.scanner.scan(line)
+	if j.parsed = j.scanner == nil; !j.parsed {
+		if j.scanner.scan(line) {
+			return true
+		}
+		if j.parsed = j.scanner.unsure; !j.parsed {
+			return false
+		}
 	}
 	v, err := j.parser.ParseBytes(line)
 	if err != nil || v.Type() != fastjson.TypeObject {
@@ -290,7 +326,7 @@ func (j *jsonLines) Details(r *Record) {
 	agent, _ := j.get(&j.agent)
 	r.Agent = present(agent)
 	if j.whole {
-		j.addAll(j.line, r)
+		j.addAll(r)
 	}
 }
 

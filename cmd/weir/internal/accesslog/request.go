@@ -104,7 +104,10 @@ func (c *Copier) field(value []byte) string {
 // peer returns an address as net/http has it, with a port.
 func (c *Copier) peer(address []byte) string {
 	if bytes.IndexByte(address, ':') < 0 {
-		return c.text(bytes.Trim(address, "[]"), ":1")
+		if n := len(address); n > 0 && (isBracket(address[0]) || isBracket(address[n-1])) {
+			address = bytes.Trim(address, "[]")
+		}
+		return c.text(address, ":1")
 	}
 	text := c.text(address, "")
 	if _, _, err := net.SplitHostPort(text); err == nil {
@@ -112,6 +115,8 @@ func (c *Copier) peer(address []byte) string {
 	}
 	return net.JoinHostPort(strings.Trim(text, "[]"), "1")
 }
+
+func isBracket(c byte) bool { return c == '[' || c == ']' }
 
 // Size returns about how many bytes the request takes.
 func (r *Request) Size() int {

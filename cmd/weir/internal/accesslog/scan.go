@@ -12,7 +12,11 @@ import (
 type scanner struct {
 	root   branch
 	values [][]byte // as they stand in the line, by their numbers; nil if there is none
+	found  []int    // the numbers of those that there are
 	line   uint64
+
+	strict bool // it reads no line that the parser of whole lines does not read
+	unsure bool // a strict one has found a name with an escape, and leaves the line to the parser
 }
 
 // branch is a name in an object, and the names below it.
@@ -23,7 +27,15 @@ type branch struct {
 	inner    bool                   // whether there are any
 	seen     uint64                 // the line in which an object with this name was seen
 	before   []field                // of the object with this name in earlier lines, in the order of the line
+	depth    int                    // of the object
+
+	prefixes []string // of the names that are listed; nil: none is
+	listed   []member // those in the line
+	list     uint64   // the line that they are of
 }
+
+// member is a field of an object.
+type member struct{ name, value []byte }
 
 // field is a field of an object, as it stood in an earlier line. The zero field is none.
 type field struct {
@@ -40,20 +52,41 @@ const (
 // lengths is the longest name that is found by its length.
 const lengths = 24
 
-func newScanner() *scanner { return &scanner{root: branch{number: -1}} }
+func newScanner() *scanner { return &scanner{root: branch{number: -1, depth: 1}} }
 
-// add adds a path, and returns the number of its value.
-func (s *scanner) add(path []string) int {
+// at returns the branch of a path, which it adds if it is new.
+func (s *scanner) at(path []string) *branch {
 	at := &s.root
 	for _, name := range path {
 		next := at.find([]byte(name))
 		if next == nil {
-			next = &branch{name: name, number: -1}
+			next = &branch{name: name, number: -1, depth: at.depth + 1}
 			of := &at.branches[min(len(name), lengths)]
 			*of, at.inner = append(*of, next), true
 		}
 		at = next
 	}
+	return at
+}
+
+// addList has the fields of an object be listed of which the names begin with one of some prefixes. It returns the branch of the object.
+func (s *scanner) addList(path []string, prefixes ...string) *branch {
+	at := s.at(path)
+	at.prefixes, at.inner = prefixes, true
+	return at
+}
+
+// list returns the fields of an object that are listed.
+func (s *scanner) list(of *branch) []member {
+	if of.list != s.line {
+		return nil
+	}
+	return of.listed
+}
+
+// add adds a path, and returns the number of its value.
+func (s *scanner) add(path []string) int {
+	at := s.at(path)
 	if at.number < 0 {
 		at.number = len(s.values)
 		s.values = append(s.values, nil)
@@ -72,8 +105,12 @@ func (b *branch) find(name []byte) *branch {
 
 // scan finds the values in a line. It reports false if that is no object.
 func (s *scanner) scan(line []byte) bool {
-	clear(s.values)
+	for _, number := range s.found {
+		s.values[number] = nil
+	}
+	s.found = s.found[:0]
 	s.line++
+	s.unsure = false
 	i := skipSpace(line, 0)
 	if i == len(line) || line[i] != '{' {
 		return false
@@ -84,6 +121,8 @@ func (s *scanner) scan(line []byte) bool {
 
 // object reads an object that begins at i, and returns where it ends, or -1.
 func (s *scanner) object(b *branch, line []byte, i int) int {
+	clear(b.listed) // it is a part of another line
+	b.listed, b.list = b.listed[:0], s.line
 	i = skipSpace(line, i+1)
 	if i < len(line) && line[i] == '}' {
 		return i + 1
@@ -98,6 +137,10 @@ func (s *scanner) object(b *branch, line []byte, i int) int {
 			if one, value = b.nameIn(line[from:]); value < 0 {
 				return -1
 			}
+			if s.strict && bytes.IndexByte(line[from:from+value], '\\') >= 0 {
+				s.unsure = true
+				return -1
+			}
 		}
 		value += from
 		switch {
@@ -107,7 +150,12 @@ func (s *scanner) object(b *branch, line []byte, i int) int {
 			b.remember(place, line[from:value], value-from, one)
 			i = s.object(one, line, value)
 		default:
-			if i = skipValue(line, value); i >= 0 {
+			if s.strict {
+				i = skipStrictly(line, value, b.depth+1)
+			} else {
+				i = skipValue(line, value)
+			}
+			if i >= 0 {
 				b.remember(place, line[from:i], value-from, one)
 			}
 		}
@@ -118,7 +166,11 @@ func (s *scanner) object(b *branch, line []byte, i int) int {
 			one.seen = s.line
 			if one.number >= 0 && s.values[one.number] == nil { // the first one counts
 				s.values[one.number] = line[value:i]
+				s.found = append(s.found, one.number)
 			}
+		}
+		if b.prefixes != nil {
+			b.note(line[from+1:value], line[value:i])
 		}
 		if i = skipSpace(line, i); i == len(line) {
 			return -1
@@ -130,6 +182,16 @@ func (s *scanner) object(b *branch, line []byte, i int) int {
 			return i + 1
 		default:
 			return -1
+		}
+	}
+}
+
+// note lists a field, if its name begins with one of the prefixes. The name ends with a quote, and more may follow.
+func (b *branch) note(name, value []byte) {
+	for _, prefix := range b.prefixes {
+		if len(name) > len(prefix) && string(name[:len(prefix)]) == prefix {
+			b.listed = append(b.listed, member{name[:endOfString(name, 0)], value})
+			return
 		}
 	}
 }
@@ -248,6 +310,87 @@ func skipNested(line []byte, i int) int {
 				return i + 1
 			}
 		}
+	}
+	return -1
+}
+
+// skipStrictly is skipValue for what the parser of whole lines reads, at a depth of the line, and no more.
+func skipStrictly(line []byte, i, depth int) int {
+	if i == len(line) || depth > fastjson.MaxDepth {
+		return -1
+	}
+	switch line[i] {
+	case '"':
+		return skipValue(line, i)
+	case '{':
+		return skipElements(line, i, depth, '}')
+	case '[':
+		return skipElements(line, i, depth, ']')
+	}
+	word := ""
+	switch line[i] {
+	case 't':
+		word = "true"
+	case 'f':
+		word = "false"
+	case 'n':
+		word = "null"
+	}
+	switch {
+	case word != "" && bytes.HasPrefix(line[i:], []byte(word)):
+		return i + len(word)
+	case word == "" || word == "null": // or NaN
+		return skipNumber(line, i)
+	}
+	return -1
+}
+
+// skipElements returns where an object or a list ends that begins at i, or -1, given the byte that ends it.
+func skipElements(line []byte, i, depth int, end byte) int {
+	if i = skipSpace(line, i+1); i < len(line) && line[i] == end {
+		return i + 1
+	}
+	for ; ; i = skipSpace(line, i+1) {
+		if end == '}' {
+			if i == len(line) || line[i] != '"' {
+				return -1
+			}
+			if i = endOfString(line, i+1); i < 0 {
+				return -1
+			}
+			if i = skipSpace(line, i+1); i == len(line) || line[i] != ':' {
+				return -1
+			}
+			i = skipSpace(line, i+1)
+		}
+		if i = skipStrictly(line, i, depth+1); i < 0 {
+			return -1
+		}
+		if i = skipSpace(line, i); i == len(line) {
+			return -1
+		}
+		switch line[i] {
+		case ',':
+		case end:
+			return i + 1
+		default:
+			return -1
+		}
+	}
+}
+
+// skipNumber returns where a number ends that begins at i, or -1. The parser takes all of its bytes for one, in any order, and knows those that are
+// none or have no end.
+func skipNumber(line []byte, i int) int {
+	from := i
+	for i < len(line) && (line[i] >= '0' && line[i] <= '9' || line[i] == '.' || line[i] == '-' || line[i] == '+' || line[i] == 'e' || line[i] == 'E') {
+		i++
+	}
+	if i == len(line) || i > from+1 || i == from+1 && line[from] != '-' && line[from] != '+' {
+		return i
+	}
+	if word := line[i:min(i+len("nan"), len(line))]; bytes.EqualFold(word, []byte("nan")) || bytes.EqualFold(word, []byte("inf")) {
+		return i + len(word)
 	}
 	return -1
 }

@@ -11,10 +11,18 @@ import (
 )
 
 // bothWays returns a parser that scans lines, and one that reads all of them.
-func bothWays(key Key) (scanning, whole *jsonLines) {
-	scanning, whole = newJSONLines(Options{Key: key, Zone: time.UTC}), newJSONLines(Options{Key: key, Zone: time.UTC})
+func bothWays(o Options) (scanning, whole *jsonLines) {
+	o.Zone = time.UTC
+	scanning, whole = newJSONLines(o), newJSONLines(o)
 	whole.scanner = nil
 	return scanning, whole
+}
+
+// wholeOptions ask for all that a line says.
+func wholeOptions() Options {
+	header, _ := ParseKey("header:X-Api-Key")
+	field, _ := ParseKey("json:.user.id")
+	return Options{Whole: true, Values: []Key{{}, header, field}}
 }
 
 // sameRecord fails unless a line that is whole says the same to both.
@@ -24,7 +32,7 @@ func sameRecord(t interface {
 ) {
 	var a, b Record
 	errA, errB := scanning.Parse([]byte(line), &a), whole.Parse([]byte(line), &b)
-	if errB == errNoObject { //nolint:errorlint // it is returned as it is
+	if errB == errNoObject && !scanning.whole { //nolint:errorlint // it is returned as it is
 		return // what is left out may be nonsense
 	}
 	if (errA == nil) != (errB == nil) || errA != nil && errA.Error() != errB.Error() {
@@ -40,21 +48,23 @@ func sameRecord(t interface {
 	}
 }
 
-func recordOf(r *Record) [8]string {
+func recordOf(r *Record) [9]string {
 	whole := "exact"
 	if r.Whole {
 		whole = "whole"
 	}
-	return [8]string{time.UnixMicro(r.Instant).UTC().String(), whole, string(r.Key), string(r.Method), string(r.Host), string(r.Path), string(r.Agent), string(rune('0' + r.Status/100))}
+	rest := fmt.Sprintf("%q %q %q", r.Address, r.Header, r.Values)
+	return [9]string{rest, time.UnixMicro(r.Instant).UTC().String(), whole, string(r.Key), string(r.Method), string(r.Host), string(r.Path), string(r.Agent), string(rune('0' + r.Status/100))}
 }
 
 // A line that is scanned says what it says when all of it is read: whichever of the names it has, in whichever order and how often, with whatever beside it.
 func TestScannedLinesSayTheSame(t *testing.T) {
+	const other = `{"ts":1,"status":200,"ip":"a","request_X-A":"b","headers":{"X-B":"c"},"request":{"headers":{"X-C":["d"]}},"user":{"id":1}}`
 	header, _ := ParseKey("header:X-Api-Key")
 	field, _ := ParseKey("json:.user.id")
 	names := []string{
 		"ts", "time", "msec", "remote_addr", "ClientHost", "ip", "status", "code", "method", "request_method", "uri", "path", "host", "user_agent", "agent",
-		"request", "headers", "client_ip", "User-Agent", "X-Api-Key", "user", "id", "other", `na"me`, "ü",
+		"request", "headers", "client_ip", "User-Agent", "request_X-A", "request_uri", "request_", "http_x_b", "http_", "Host", "", "X-Api-Key", "user", "id", "other", `na"me`, "ü",
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		escapes := rapid.IntRange(0, 9).Draw(t, "escapes") == 0 // of all names: of a name that comes in two ways, which one counts does not matter
@@ -95,9 +105,9 @@ func TestScannedLinesSayTheSame(t *testing.T) {
 			line = `{"ts":1790000000,"status":200,"ip":"192.0.2.1",` + strings.TrimPrefix(line, "{")
 			line = strings.Replace(line, ",}", "}", 1)
 		}
-		for _, key := range []Key{{}, header, field} {
-			scanning, whole := bothWays(key)
-			for range 2 {
+		for _, o := range []Options{{}, {Key: header}, {Key: field}, wholeOptions()} {
+			scanning, whole := bothWays(o)
+			for _, line := range []string{line, line, other, line} {
 				sameRecord(t, scanning, whole, line)
 			}
 			for i := range line {
@@ -108,6 +118,27 @@ func TestScannedLinesSayTheSame(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Where all of a line is asked for, one that is no JSON is refused, wherever the fault is, and one that the parser takes for JSON is read.
+func TestWholeLinesAreReadAsTheParserReadsThem(t *testing.T) {
+	const usual = `{"ts":1,"status":200,"ip":"a","x":[1,-Inf,nan,{"a" : [ ],"b":true},null],"headers":{"A":"b","C":{}},"y":false,"http_z":2}`
+	scanning, whole := bothWays(wholeOptions())
+	for from := range usual {
+		for _, without := range []int{0, 1, 2, 5} {
+			for _, with := range []string{"", "1", " ", `"`, `\`, ",", ":", "}", "]", "{", "[", "-", "e", "x", "nul", "true", "INF", `"b":1,`} {
+				sameRecord(t, scanning, whole, usual)
+				sameRecord(t, scanning, whole, usual[:from]+with+usual[min(len(usual), from+without):])
+			}
+		}
+	}
+	for depth := 290; depth < 310; depth++ {
+		for _, name := range []string{"x", "headers"} {
+			lists, objects := strings.Repeat("[", depth)+strings.Repeat("]", depth), strings.Repeat(`{"a":`, depth)+"1"+strings.Repeat("}", depth)
+			sameRecord(t, scanning, whole, `{"ts":1,"status":200,"ip":"a","`+name+`":`+lists+`}`)
+			sameRecord(t, scanning, whole, `{"ts":1,"status":200,"ip":"a","`+name+`":`+objects+`}`)
+		}
+	}
 }
 
 // scanned returns what a scanner finds in a line.
@@ -180,11 +211,16 @@ func FuzzScannedLines(f *testing.F) {
 	for _, line := range []string{
 		`{"ts":1,"status":200,"remote_addr":"a"}`, `{"request":{"headers":{"User-Agent":["x"]},"client_ip":"::1"},"request":{}}`, `{"a":[{"b":"]}\\"}],"ts":"x"} `,
 		`{"ts":1}{`, `{"":[}`, `{"a\u0062":1,}`,
+		`{"ts":1,"status":200,"ip":"a","x":[1, -Inf,nAn,nan,{"a" : [] },e,--1],"headers":{"A":"b","A":"c","X-Api-Key":["d"]},"http_b":{},"user":{"id":7}}`,
 	} {
 		f.Add(line)
 	}
 	f.Fuzz(func(t *testing.T, line string) {
-		scanning, whole := bothWays(Key{})
-		sameRecord(t, scanning, whole, line)
+		for _, o := range []Options{{}, wholeOptions()} {
+			scanning, whole := bothWays(o)
+			for range 2 {
+				sameRecord(t, scanning, whole, line)
+			}
+		}
 	})
 }

@@ -9,14 +9,14 @@ import (
 
 // A timeline puts arrivals into the order of time. It waits for arrivals that stand behind younger ones, second by second.
 type timeline struct {
-	sink  Sink
-	slots []slot // a ring: that of a second is at its remainder
-	base  int64  // the second of the oldest open slot
-	begun bool
-	front int64 // the youngest second
-	late  int64
-	worst int64 // by how many seconds the furthest of them stood behind
-	count map[uint64]spread
+	sink    Sink
+	slots   []slot // a ring: that of a second is at its remainder
+	base    int64  // the second of the oldest open slot
+	begun   bool
+	front   int64 // the youngest second
+	late    int64
+	worst   int64 // by how many seconds the furthest of them stood behind
+	spreads spreads
 
 	waiting, most int  // bytes of all slots, and how many these may be
 	crowded       bool // whether they were more
@@ -42,11 +42,43 @@ type slot struct {
 // spread is how many requests a key has in a second, and how many of them have got their instant.
 type spread struct{ all, given int64 }
 
+// spreads are those of the keys of a second.
+type spreads struct {
+	places map[uint64]int32 // of the keys, by their hashes
+	keys   []spread
+	of     []int32 // the place of the key of each request
+}
+
+// count counts the requests of a second that have no instant yet.
+func (s *spreads) count(arrivals []Arrival) {
+	clear(s.places)
+	s.keys, s.of = s.keys[:0], s.of[:0]
+	for i := range arrivals {
+		var place int32
+		if a := &arrivals[i]; a.Whole {
+			var known bool
+			if place, known = s.places[a.Hash]; !known {
+				place = int32(len(s.keys))
+				s.places[a.Hash], s.keys = place, append(s.keys, spread{})
+			}
+			s.keys[place].all++
+		}
+		s.of = append(s.of, place)
+	}
+}
+
+// forget gives the space of a second with many requests back.
+func (s *spreads) forget() {
+	if cap(s.of) > mostSpare {
+		s.keys, s.of = nil, nil
+	}
+}
+
 func newTimeline(sink Sink, late time.Duration) *timeline {
 	if late <= 0 {
 		late = 10 * time.Second
 	}
-	return &timeline{sink: sink, slots: make([]slot, late/time.Second+1), count: make(map[uint64]spread), most: MostWaiting}
+	return &timeline{sink: sink, slots: make([]slot, late/time.Second+1), spreads: spreads{places: make(map[uint64]int32)}, most: MostWaiting}
 }
 
 // add takes an arrival. It copies its key.
@@ -131,26 +163,16 @@ func (t *timeline) hand(s *slot, end int64) {
 	if !s.some {
 		return
 	}
-	clear(t.count)
-	for i := range s.arrivals {
-		if a := &s.arrivals[i]; a.Whole {
-			c := t.count[a.Hash]
-			c.all++
-			t.count[a.Hash] = c
-		}
-	}
+	t.spreads.count(s.arrivals)
 	begin := s.arrivals[0].Instant / Second * Second
 	last := begin + s.from
 	for i := range s.arrivals {
 		a := &s.arrivals[i]
 		switch {
 		case a.Whole:
-			c := t.count[a.Hash]
+			c := &t.spreads.keys[t.spreads.of[i]]
 			a.Instant = begin + s.from + c.given*(end-s.from)/c.all
-			if c.all > 1 {
-				c.given++
-				t.count[a.Hash] = c
-			}
+			c.given++
 		case a.Instant < begin+s.from:
 			a.Instant = begin + s.from
 			t.late++
@@ -160,6 +182,7 @@ func (t *timeline) hand(s *slot, end int64) {
 	if s.exact {
 		slices.SortStableFunc(s.arrivals, func(a, b Arrival) int { return cmp.Compare(a.Instant, b.Instant) })
 	}
+	t.spreads.forget()
 	t.sink.Second(s.arrivals)
 	t.waiting -= s.size
 	s.texts.forget()

@@ -160,11 +160,16 @@ func (p *part) observe(e guard.Event) {
 	d.denied = d.denied || e.Status != 0
 	d.listed = d.listed || e.Listed
 	d.unasked = d.unasked || e.Err != nil
+	var last outcome
+	var key string // of the last one
 	for i := range e.Outcomes {
 		if o := &e.Outcomes[i]; !o.Decision.Waived {
-			found := outcome{limit: identity{o.Policy, o.Shadow}, hash: maphash.String(seed, o.Key), denied: !o.Decision.Allowed}
-			found.anonymous = strings.HasPrefix(o.Key, "anonymous:") || strings.Contains(o.Key, "|anonymous:")
-			if found.denied {
+			found := outcome{limit: identity{o.Policy, o.Shadow}, hash: last.hash, anonymous: last.anonymous, denied: !o.Decision.Allowed}
+			if o.Key != key || found.hash == 0 { // most policies count by the same key
+				key, found.hash = o.Key, maphash.String(seed, o.Key)
+				found.anonymous = strings.HasPrefix(key, "anonymous:") || strings.Contains(key, "|anonymous:")
+			}
+			if last = found; found.denied {
 				if found.key = o.Key; len(o.Key) > accesslog.LongestKey {
 					found.key = string(accesslog.Shorten([]byte(o.Key)))
 				}

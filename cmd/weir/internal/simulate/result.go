@@ -3,6 +3,7 @@ package simulate
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"net/http"
 	"slices"
 	"time"
@@ -70,9 +71,8 @@ func (s *Simulation) Result(name func(string) string, zone *time.Location) *Resu
 		out.Name, out.Shadow, out.Keys = id.name, id.shadow, l.keys.n
 		out.Series.in(zone)
 		denied := make([]Key, 0, len(l.denied))
-		for hash, text := range l.denied {
-			k := l.keys.at(hash)
-			denied = append(denied, Key{text, k.requests, k.denied, time.UnixMicro(k.first).In(zone)})
+		for hash, k := range l.denied {
+			denied = append(denied, Key{k.text, l.keys.at(hash).requests, k.denials, time.UnixMicro(k.first).In(zone)})
 		}
 		slices.SortFunc(denied, func(a, b Key) int { return cmp.Or(cmp.Compare(b.Denied, a.Denied), cmp.Compare(a.Key, b.Key)) })
 		out.DeniedKeys = len(denied)
@@ -131,6 +131,7 @@ type tally struct {
 	unread uint64
 
 	mostKeys int
+	looked   uint64 // see keyTable.look
 }
 
 // identity tells limits apart.
@@ -145,11 +146,21 @@ type counted struct {
 
 	id     identity
 	keys   keyTable
-	denied map[uint64]string // the texts of the keys that were denied, by their hashes
+	denied map[uint64]*deniedKey // by their hashes
+}
+
+// deniedKey is a key that was denied.
+type deniedKey struct {
+	text    string
+	denials uint64
+	first   int64 // in microseconds since 1970
 }
 
 // count counts the decisions about the requests of a round, in their order.
 func (t *tally) count(of *round) {
+	for i := range of.parts {
+		t.look(&of.parts[i])
+	}
 	rest := slices.Clone(of.parts)
 	for _, number := range of.order {
 		s := &rest[number]
@@ -159,9 +170,22 @@ func (t *tally) count(of *round) {
 	}
 }
 
+// look looks at the keys of a share.
+func (t *tally) look(s *share) {
+	outcomes := s.outcomes
+	for i := range s.arrived {
+		n := s.arrived[i].outcomes
+		for place := range n {
+			o := &outcomes[place]
+			t.looked += t.limit(place, o.limit).keys.look(o.hash)
+		}
+		outcomes = outcomes[n:]
+	}
+}
+
 // one counts the decision about a request.
 func (t *tally) one(a *arrived, outcomes []outcome) {
-	r, now := &t.result, time.UnixMicro(a.instant)
+	r := &t.result
 	add(&r.Limited, a.logged.Status == http.StatusTooManyRequests)
 	if !a.read {
 		t.unread++
@@ -172,9 +196,9 @@ func (t *tally) one(a *arrived, outcomes []outcome) {
 	add(&r.Listed, a.listed)
 	add(&r.Undecided, a.unasked)
 	add(&r.Unlimited, len(outcomes) == 0 && !a.listed && !a.unasked)
-	r.Series.add(now, a.denied)
+	r.Series.add(a.instant, a.denied)
 	for i := range outcomes {
-		t.limit(i, outcomes[i].limit).add(now, &outcomes[i], t.mostKeys)
+		t.limit(i, outcomes[i].limit).add(a.instant, &outcomes[i], t.mostKeys)
 	}
 }
 
@@ -195,7 +219,7 @@ func (t *tally) limit(place int, id identity) *counted {
 		if t.limits == nil {
 			t.limits = make(map[identity]*counted)
 		}
-		l = &counted{id: id, denied: make(map[uint64]string)}
+		l = &counted{id: id, denied: make(map[uint64]*deniedKey)}
 		t.limits[id] = l
 	}
 	t.last = append(t.last[:place], l)
@@ -203,9 +227,9 @@ func (t *tally) limit(place int, id identity) *counted {
 }
 
 // add counts an outcome.
-func (l *counted) add(now time.Time, o *outcome, most int) {
+func (l *counted) add(instant int64, o *outcome, most int) {
 	l.Requests++
-	l.Series.add(now, o.denied)
+	l.Series.add(instant, o.denied)
 	add(&l.Anonymous, o.anonymous)
 	add(&l.Denied, o.denied)
 	k := l.keys.find(o.hash, most)
@@ -214,12 +238,15 @@ func (l *counted) add(now time.Time, o *outcome, most int) {
 		return
 	}
 	k.requests++
-	if o.denied {
-		if k.denied++; k.denied == 1 {
-			k.first = now.UnixMicro()
-			l.denied[o.hash] = o.key
-		}
+	if !o.denied {
+		return
 	}
+	d := l.denied[o.hash]
+	if d == nil {
+		d = &deniedKey{text: o.key, first: instant}
+		l.denied[o.hash] = d
+	}
+	d.denials++
 }
 
 // mostPoints is how many points a series has at most.
@@ -231,6 +258,8 @@ type Series struct {
 	// Width is the time of a point, in nanoseconds.
 	Width  time.Duration `json:"width_ns"`
 	Points []Point       `json:"points"`
+
+	from int64 // From, in microseconds since 1970
 }
 
 // Point are the requests of some time.
@@ -264,15 +293,16 @@ func (s *Series) widen() {
 	s.Points, s.Width = wide, width
 }
 
-// add counts a request.
-func (s *Series) add(now time.Time, denied bool) {
+// add counts a request at an instant in microseconds since 1970.
+func (s *Series) add(instant int64, denied bool) {
 	if s.Width == 0 {
-		s.From, s.Width = now.Truncate(time.Minute), widths[0]
+		s.From, s.Width = time.UnixMicro(instant).Truncate(time.Minute), widths[0]
+		s.from = s.From.UnixMicro()
 	}
-	at := max(0, int(now.Sub(s.From)/s.Width))
+	at := s.at(instant)
 	for at >= mostPoints {
 		s.widen()
-		at = int(now.Sub(s.From) / s.Width)
+		at = s.at(instant)
 	}
 	for len(s.Points) <= at {
 		s.Points = append(s.Points, Point{})
@@ -282,6 +312,12 @@ func (s *Series) add(now time.Time, denied bool) {
 	} else {
 		s.Points[at].Admitted++
 	}
+}
+
+// at returns the number of the point of an instant.
+func (s *Series) at(instant int64) int {
+	const most = int64(math.MaxInt64 / time.Microsecond) // what a time.Duration can tell
+	return int(max(0, min(instant-s.from, most)/s.Width.Microseconds()))
 }
 
 func (s *Series) in(zone *time.Location) { s.From = s.From.In(zone) }

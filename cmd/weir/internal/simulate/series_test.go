@@ -12,7 +12,7 @@ func TestSeries(t *testing.T) {
 	total := uint64(0)
 	for _, step := range []time.Duration{time.Second, time.Minute, time.Hour, 24 * time.Hour} {
 		for i := range 300 {
-			s.add(first.Add(time.Duration(i)*step), i%3 == 0)
+			s.add(first.Add(time.Duration(i)*step).UnixMicro(), i%3 == 0)
 			total++
 		}
 		var sum uint64
