@@ -242,7 +242,7 @@ func MaySettle(checks []Check) {
 }
 
 // Noted reports whether the charge of the check is noted, because its settlement needs the note.
-func (c *Check) Noted() bool { return c.Settled && c.Charge && c.Spec.Algorithm.Noted() }
+func (c *Check) Noted() bool { return c.Settled && c.Charge && c.Spec.Noted }
 
 // SetNumber sets the number under which the charge of a check was noted: in the check, and in the others of its group on
 // the same state, which were charged with it.

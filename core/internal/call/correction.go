@@ -48,7 +48,7 @@ type Correction struct {
 func (c *Correction) Late() { c.Events, c.At, c.Lost = c.Instead, exact.Charge{}, true }
 
 // Noted reports whether the corrected charge was noted: see [Check.Noted].
-func (c *Correction) Noted() bool { return c.At.Order > 0 && c.Spec.Algorithm.Noted() }
+func (c *Correction) Noted() bool { return c.At.Order > 0 && c.Spec.Noted }
 
 // OfPlaces reports whether the correction is about the places of its Holder. Others may wait for them.
 func (c *Correction) OfPlaces() bool { return c.Holder != exact.Holder{} && !c.Reserved }
@@ -84,7 +84,7 @@ func (c *Correction) StateKey() exact.Key { return StateKey(c.Key, c.Spec) }
 // Append appends a correction to others, or joins it with one of the same charge, since units charged together are
 // corrected together.
 func Append(list []Correction, c Correction) []Correction {
-	most := c.Spec.MostCharged()
+	most := c.Spec.MostCharged
 	for i := range list {
 		d := &list[i]
 		if !c.Raise && !d.Raise && c.Length == 0 && d.Length == 0 && c.TopUp == "" && d.TopUp == "" && c.Renew == d.Renew && c.Oldest == d.Oldest &&
@@ -162,7 +162,7 @@ func (s *Settled) correction() Correction {
 	}
 	if s.Reserved {
 		c.Reserved, c.Charged = true, s.Units
-		c.Instead = min(s.Cost, s.Spec.MostCharged())
+		c.Instead = min(s.Cost, s.Spec.MostCharged)
 	}
 	if s.BanFor > 0 {
 		c.Events, c.Length, c.Reason = 1, s.BanFor.Microseconds(), s.Reason

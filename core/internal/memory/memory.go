@@ -182,7 +182,7 @@ func (m *Store) decideGroup(c *call.Call, group []call.Check, places []place, no
 	for i := range group {
 		s := &m.shards[places[i].shard]
 		places[i].entry = s.entries.get(group[i].StateKey())
-		if group[i].Charged = (exact.Charge{At: now}); !group[i].Spec.Algorithm.Noted() {
+		if group[i].Charged = (exact.Charge{At: now}); !group[i].Spec.Noted {
 			group[i].Charged.Order = s.pasts.Order() // after the reservations that have just been given back
 		}
 	}

@@ -142,7 +142,7 @@ func (r *Request) setPlain(c *call.Check, times int, wantInstant bool, clock fun
 		return false
 	}
 	r.Keys = append(r.Keys, key(c.Key, c.Spec))
-	r.Plain, r.Of, r.Numbers, r.checks = true, c.Spec.Algorithm, c.Spec.Observed(), 1
+	r.Plain, r.Of, r.Numbers, r.checks = true, c.Spec.Algorithm, c.Spec.Observed, 1
 	r.Instant, r.Times, r.alike = wantInstant, times, times == 1
 	r.plain = plainCheck{
 		words: c.Spec.CheckWords(c.Charge, c.Headroom, clock), cost: costOf(c), spec: c.Spec, charged: c.Charge, headroom: c.Headroom, clock: clock,
@@ -166,7 +166,7 @@ func (r *Request) setPair(group []call.Check, times int, wantInstant bool, key f
 	}
 	r.Keys = append(r.Keys, key(of.Key, of.Spec), key(share.Key, share.Spec))
 	r.Plain, r.Of, r.checks, r.load = true, share.Spec.Algorithm, len(group), share.Spec.Load
-	r.Numbers = of.Spec.Observed() + share.Spec.Observed()
+	r.Numbers = of.Spec.Observed + share.Spec.Observed
 	r.Instant, r.Times = wantInstant, times
 	r.plain = plainCheck{
 		words: of.Spec.CheckWords(of.Charge, of.Headroom, nil), cost: share.Spec.PairWord(weighed(of)), units: costOf(of),
@@ -404,9 +404,9 @@ func (r *Request) appendCorrection(c *call.Correction, clock func() int64) {
 // numbersOf returns how many numbers a reply has of a check.
 func numbersOf(c *call.Check) int {
 	if c.Noted() {
-		return c.Spec.Observed() + 1
+		return c.Spec.Observed + 1
 	}
-	return c.Spec.Observed()
+	return c.Spec.Observed
 }
 
 // usedThen returns the word for the usage after a correction's charge, with the number of the charge if it was noted.
