@@ -94,21 +94,21 @@ func (r *Request) empty() {
 	*r = Request{Keys: r.Keys[:0], Arguments: r.Arguments[:0], Reserving: r.Reserving[:0], names: r.names[:0]}
 }
 
-// SetChecks makes the request decide groups of checks, as often as times says. key returns the Redis key of the state that a
-// caller's key has under a spec, and clock the server's time as far as it is known here, in microseconds.
-func (r *Request) SetChecks(groups [][]call.Check, times int, wantInstant bool, clock func() int64, key func(string, *exact.Spec) string) {
+// SetChecks makes the request decide groups of checks, as often as times says. clock returns the
+// server's time as far as it is known here, in microseconds, and the prefix begins every key.
+func (r *Request) SetChecks(groups [][]call.Check, times int, wantInstant bool, clock func() int64, prefix string) {
 	r.empty()
-	if len(groups) == 1 && len(groups[0]) == 1 && r.setPlain(&groups[0][0], times, wantInstant, clock, key) {
+	if len(groups) == 1 && len(groups[0]) == 1 && r.setPlain(&groups[0][0], times, wantInstant, clock, prefix) {
 		return
 	}
-	if len(groups) == 1 && len(groups[0]) == 2 && r.setPair(groups[0], times, wantInstant, key) {
+	if len(groups) == 1 && len(groups[0]) == 2 && r.setPair(groups[0], times, wantInstant, prefix) {
 		return
 	}
 	r.Instant, r.Times, r.alike = wantInstant, times, times == 1 && !call.Meet(groups)
 	for _, group := range groups {
 		for i := range group {
 			c := &group[i]
-			r.Keys = append(r.Keys, key(c.Key, c.Spec))
+			r.Keys = append(r.Keys, call.Name(prefix, c.Key, c.Spec))
 			r.appendCheck(c, i < len(group)-1, among(group, i), clock)
 			if c.Either || c.Spec.Shared { // each of the calls may be charged another one, or leaves less to share
 				r.alike = false
@@ -135,13 +135,13 @@ func (r *Request) SetChecks(groups [][]call.Check, times int, wantInstant bool, 
 
 // setPlain is SetChecks of one check. It returns false, and does nothing, unless the script of the task [OwnCheck] or [OwnReserve]
 // knows such a check.
-func (r *Request) setPlain(c *call.Check, times int, wantInstant bool, clock func() int64, key func(string, *exact.Spec) string) bool {
+func (r *Request) setPlain(c *call.Check, times int, wantInstant bool, clock func() int64, prefix string) bool {
 	reserves := c.Settled && c.Noted() || c.ReserveFor > 0
 	if !ownChecks[c.Spec.Algorithm] || c.Spec.Each > 0 || c.Either || c.OnDenial || c.Costs != nil ||
 		reserves && (times > 1 || c.Looks() || !ownReserves[c.Spec.Algorithm]) {
 		return false
 	}
-	r.Keys = append(r.Keys, key(c.Key, c.Spec))
+	r.Keys = append(r.Keys, call.Name(prefix, c.Key, c.Spec))
 	r.Plain, r.Of, r.Numbers, r.checks = true, c.Spec.Algorithm, c.Spec.Observed, 1
 	r.Instant, r.Times, r.alike = wantInstant, times, times == 1
 	r.plain = plainCheck{
@@ -159,12 +159,12 @@ func (r *Request) setPlain(c *call.Check, times int, wantInstant bool, clock fun
 
 // setPair is SetChecks of the check of a cap and that of a tenant's share of it. It returns false, and does nothing, unless the script
 // of the task [OwnCheck] knows the two.
-func (r *Request) setPair(group []call.Check, times int, wantInstant bool, key func(string, *exact.Spec) string) bool {
+func (r *Request) setPair(group []call.Check, times int, wantInstant bool, prefix string) bool {
 	of, share := &group[0], &group[1]
 	if !share.Spec.Shared || times > 1 || of.Looks() || of.Noted() || of.ReserveFor > 0 {
 		return false
 	}
-	r.Keys = append(r.Keys, key(of.Key, of.Spec), key(share.Key, share.Spec))
+	r.Keys = append(r.Keys, call.Name(prefix, of.Key, of.Spec), call.Name(prefix, share.Key, share.Spec))
 	r.Plain, r.Of, r.checks, r.load = true, share.Spec.Algorithm, len(group), share.Spec.Load
 	r.Numbers = of.Spec.Observed + share.Spec.Observed
 	r.Instant, r.Times = wantInstant, times
@@ -311,15 +311,15 @@ func weighed(c *call.Check) int64 {
 	return c.Spec.WeighCheck(c.Cost)
 }
 
-// SetCorrections makes the request one to carry out corrections. key returns the Redis key of the
-// state of a correction. clock is as in SetChecks.
-func (r *Request) SetCorrections(list []call.Correction, clock func() int64, key func(string, *exact.Spec) string) {
+// SetCorrections makes the request one to carry out corrections. clock and prefix are as in
+// SetChecks.
+func (r *Request) SetCorrections(list []call.Correction, clock func() int64, prefix string) {
 	r.empty()
 	r.Releases = true
 	r.Plain = len(list) == 1 && ownSettlements[list[0].Spec.Algorithm] != noOwnSettlement && isPlainSettlement(&list[0])
 	for i := range list {
 		c := &list[i]
-		r.Keys = append(r.Keys, key(c.Key, c.Spec))
+		r.Keys = append(r.Keys, call.Name(prefix, c.Key, c.Spec))
 		if r.Plain {
 			settled := *c
 			r.settled = &settled
