@@ -311,21 +311,3 @@ func (g *generation) findPlain() *plain {
 	p.suit(&check)
 	return &plain{quota: quota, check: check, terms: []terms{g.terms(0, &check)}, counts: p.Cost == nil && p.Headroom == nil && p.Settle.Cost == nil}
 }
-
-// plainCheck returns the check of a request, as the functions of the policy say.
-func (g *generation) plainCheck(rc *requestContext, r *http.Request) (core.Check, error) {
-	p, check := &g.policies[0], g.plain.check
-	if !g.plain.counts {
-		if g.asks {
-			rc.SetPathValues(r)
-		}
-		if err := p.weigh(r, &check); err != nil {
-			return core.Check{}, err
-		}
-	}
-	var err error
-	if check.Key, err = p.By(r); check.Key == "" || err != nil {
-		check.Key, err = orAnonymous(r, check.Key, err)
-	}
-	return check, err
-}

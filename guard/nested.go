@@ -7,17 +7,7 @@ import (
 
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/internal/given"
-	"github.com/weir-go/ratelimit/keyfuncs"
 )
-
-// newContext returns the context of a request that meets a generation.
-func (g *generation) newContext(r *http.Request, matched keyfuncs.Matched) *requestContext {
-	rc := &requestContext{Context: r.Context(), guard: g, given: r, matched: matched, readsKeys: true}
-	if parent, ok := rc.Context.Value(requestContextKey{}).(*requestContext); ok {
-		rc.enclose(parent, r)
-	}
-	return rc
-}
 
 // enclose finds the limiters in front of the same request, of which the parent is the nearest. A request of its own, which a
 // handler behind those limiters serves, has none.
