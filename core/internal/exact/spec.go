@@ -443,13 +443,10 @@ func (s *Spec) GivesWay(u Usage, now int64) bool {
 	return s.Fits(u, 1)
 }
 
-// Correction returns the correction of a charge of some units to their real cost. Of a ban no charge is known.
-func (s *Spec) Correction(units, cost int, at Charge) Correction {
+// Difference returns how many events a charge of some units lacks to their real cost, or has too many if it is below 0.
+func (s *Spec) Difference(units, cost int) (events int) {
 	most := s.MostCharged
-	if s.Algorithm.Bans() {
-		at = Charge{}
-	}
-	return Correction{Events: max(-most, min(cost, most)) - min(units, most), At: at}
+	return max(-most, min(cost, most)) - min(units, most)
 }
 
 // WeighCheck returns the weight of the cost of a check, or one unit more than the capacity if the cost exceeds it. Strikes that

@@ -99,7 +99,7 @@ func ObserveSettled(list []call.Correction, text string) error {
 			if _, ok := numbers.End(false); !ok {
 				return Garbled(word)
 			}
-			c.Observe(usage)
+			c.Usage, c.Observed = usage, true
 		}
 	}
 	return nil

@@ -169,7 +169,7 @@ func (r *Request) setPair(group []call.Check, times int, wantInstant bool, prefi
 	r.Numbers = of.Spec.Observed + share.Spec.Observed
 	r.Instant, r.Times = wantInstant, times
 	r.plain = plainCheck{
-		words: of.Spec.CheckWords(of.Charge, of.Headroom, nil), cost: share.Spec.PairWord(weighed(of)), units: costOf(of),
+		words: of.Spec.CheckWords(of.Charge, of.Headroom, nil), cost: share.Spec.PairWord(of.Spec.WeighCheck(of.Cost)), units: costOf(of),
 		spec: of.Spec, charged: of.Charge, headroom: of.Headroom, share: share.Spec,
 	}
 	return true
@@ -180,7 +180,8 @@ func (r *Request) reserveAlone(c *call.Check) {
 	r.Reserves = true
 	if c.Noted() {
 		r.plain.noted, r.plain.words[0] = true, "2"
-		r.noted, r.Numbers = 1, numbersOf(c)
+		r.noted = 1
+		r.Numbers++ // that of the note
 	}
 	if c.ReserveFor > 0 {
 		r.Instant, r.alike = true, false
@@ -268,15 +269,18 @@ func (r *Request) appendCheck(c *call.Check, more bool, among exact.Among, clock
 	r.Arguments = append(r.Arguments, limit, costOf(c), name)
 }
 
-// costOf returns the cost of a check in the limit's units, or all of its costs.
+// costOf returns the cost of a check in the limit's units, or one more than the capacity if the cost exceeds it, or all of its
+// costs.
 func costOf(c *call.Check) any {
 	switch {
 	case c.Costs != nil:
 		return listedCosts(c)
 	case c.Units == 1 && c.Cost == 1: // most are
 		return c.Spec.UnitArgument
+	case c.Looks(): // it has nothing to fit
+		return int64(0)
 	}
-	return weighed(c)
+	return c.Spec.WeighCheck(c.Cost)
 }
 
 // among returns where the check at a place of a group stands among alternatives.
@@ -300,15 +304,6 @@ func listedCosts(c *call.Check) string {
 		b = strconv.AppendInt(b, c.Spec.Weigh(cost), 10)
 	}
 	return string(b)
-}
-
-// weighed returns the cost of a check in the limit's units, or one more than the capacity if the cost
-// exceeds it. A check that looks has nothing to fit.
-func weighed(c *call.Check) int64 {
-	if c.Looks() {
-		return 0
-	}
-	return c.Spec.WeighCheck(c.Cost)
 }
 
 // SetCorrections makes the request one to carry out corrections. clock and prefix are as in
