@@ -85,7 +85,7 @@ func (c *Call) takeInside() *inside {
 		own.Headroom, own.Or, own.Settled = check.Headroom, check.Or, made.Settled
 		if _, places := check.Limit.(Places); places {
 			own.Holder = made.sameHolder()
-		} else if check.reserves() {
+		} else if check.ReserveFor > 0 && check.Mode == Charge {
 			own.Holder, own.ReserveFor = made.sameHolder(), check.ReserveFor.Microseconds()
 		}
 		if c.waiters != nil {
