@@ -148,7 +148,7 @@ func (g *Guard) met(r *http.Request, matched keyfuncs.Matched) *generation {
 // newContext returns the context of a request that meets a generation, with the copy of the request that has it.
 func (g *generation) newContext(r *http.Request, matched keyfuncs.Matched) *requestContext {
 	rc := &requestContext{Context: r.Context(), guard: g, given: r, matched: matched, readsKeys: true}
-	rc.request = *r.WithContext(rc) // in the same piece of memory
+	rc.request = *r.WithContext(rc) //nolint:contextcheck // it is made of the request's
 	if parent, ok := rc.Context.Value(requestContextKey{}).(*requestContext); ok {
 		rc.enclose(parent, r)
 	}
