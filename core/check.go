@@ -123,6 +123,11 @@ func (c *Check) bans() bool {
 	return bans
 }
 
+// reserves reports whether the charge of a check is given back by itself unless it is settled in time.
+func (c *Check) reserves() bool {
+	return c.ReserveFor > 0 && c.Mode == Charge && c.Limit != Unlimited
+}
+
 // spec returns the spec under which a check counts.
 func (c *Check) spec() *exact.Spec {
 	if c.Shadow {

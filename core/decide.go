@@ -43,7 +43,7 @@ func (s *ownStore) Decide(ctx context.Context, calls []Call) (answered int, err 
 // Settle has settlements carried out, and writes their results.
 func (s *ownStore) Settle(ctx context.Context, settlements []Settlement) error {
 	own := correctionLists.Get().(*call.Corrections) //nolint:forcetypeassert // the pool holds nothing else
-	own.Set(len(settlements), func(i int) call.Settled { return settlements[i].settled() })
+	own.Set(len(settlements), func(i int) call.Correction { return settlements[i].correction() })
 	list := own.List
 	for i := range settlements {
 		settlements[i].Lost = false
@@ -85,7 +85,7 @@ func (c *Call) takeInside() *inside {
 		own.Headroom, own.Or, own.Settled = check.Headroom, check.Or, made.Settled
 		if _, places := check.Limit.(Places); places {
 			own.Holder = made.sameHolder()
-		} else if check.ReserveFor > 0 && check.reserves() {
+		} else if check.ReserveFor > 0 && check.Mode == Charge {
 			own.Holder, own.ReserveFor = made.sameHolder(), check.ReserveFor.Microseconds()
 		}
 		if c.waiters != nil {
@@ -159,22 +159,21 @@ func microseconds(n int64) time.Duration { return time.Duration(n) * time.Micros
 // correctionLists are corrections to be used again, since a store's arguments escape to the heap.
 var correctionLists = sync.Pool{New: func() any { return new(call.Corrections) }}
 
-// settled returns the inner form of a settlement.
-func (s *Settlement) settled() call.Settled {
-	at := &s.Receipt
-	own := call.Settled{
-		Key: s.Check.Key, Spec: s.Check.spec(), Units: s.Check.Units(), Cost: s.Cost, Wanted: s.Decision != nil,
-		Raise: s.Raise, BanFor: s.BanFor, Reason: s.Reason, TopUp: s.TopUp,
-	}
+// correction returns the inner form of a settlement.
+func (s *Settlement) correction() call.Correction {
+	spec, at := s.Check.spec(), &s.Receipt
+	own := call.Correction{Key: s.Check.Key, Spec: spec, Wanted: s.Decision != nil && !spec.Shared} // those of a share are not known without its cap
+	own.Raise, own.TopUp = s.Raise, s.TopUp
+	units, cost := s.Check.Units(), s.Cost
 	switch s.Check.Limit.(type) {
 	case Places: // all of them are given back, at any cost
-		own.Cost, own.Renew, own.Oldest = 0, s.Renew, s.Oldest
+		cost, own.Renew, own.Oldest = 0, s.Renew, s.Oldest
 		if !s.Oldest {
 			own.Holder = exact.Holder{at.Note[2], at.Note[3]}
 		}
 	case Bans:
 		if s.Check.Mode != Charge { // the cost is the strikes to be made
-			own.Units = 0
+			units = 0
 		}
 	default:
 		if s.Check.Mode != Look { // else it has opened no window
@@ -184,8 +183,18 @@ func (s *Settlement) settled() call.Settled {
 			own.Holder = exact.Holder{at.Note[2], at.Note[3]}
 		}
 		if s.Raise {
-			own.Units = 0
+			units = 0
 		}
+	}
+	own.Events = spec.Difference(units, cost)
+	if s.Raise { // without debt
+		own.Events = min(own.Events, spec.Capacity)
+	}
+	if own.Reserved {
+		own.Charged, own.Instead = units, min(cost, spec.MostCharged)
+	}
+	if s.BanFor > 0 {
+		own.Events, own.Length, own.Reason = 1, s.BanFor.Microseconds(), s.Reason
 	}
 	return own
 }

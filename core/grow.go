@@ -80,8 +80,3 @@ func (l *Limiter) noticeLate(s *Settlement) {
 			slog.String("limit", s.Check.Limit.String()), slog.Duration("reserve_for", s.Check.ReserveFor))
 	}
 }
-
-// reserves reports whether the charge of a check is given back by itself unless it is settled in time.
-func (c *Check) reserves() bool {
-	return c.ReserveFor > 0 && c.Mode == Charge && c.Limit != Unlimited
-}

@@ -161,7 +161,7 @@ func (r *Reservation) hasUnlimited() bool {
 
 // checkOfPlace returns the check that has taken places.
 func checkOfPlace(p *wait.Place) Check {
-	return Check{Key: p.Key, Limit: limitOf(p.Spec), Cost: p.Units, Shadow: p.Shadow}
+	return Check{Key: p.Key, Limit: Places{limit{p.Spec}}, Cost: p.Units, Shadow: p.Shadow}
 }
 
 // place returns the places that the check at an index has taken.
@@ -180,7 +180,7 @@ func placesOf(l *Limiter) *wait.Places {
 		GiveBack: func(p *wait.Place) { l.giveBack([]*wait.Place{p}) },
 		Held: func(p *wait.Place, units int, elapsed time.Duration, lost error) {
 			if l.trace.Held != nil {
-				l.trace.Held(Held{Limit: limitOf(p.Spec), Units: units, Elapsed: elapsed, Err: lost})
+				l.trace.Held(Held{Limit: Places{limit{p.Spec}}, Units: units, Elapsed: elapsed, Err: lost})
 			}
 		},
 		Lost: func(p *wait.Place) {

@@ -429,7 +429,7 @@ func (s *Settlement) changes() bool {
 	if s.Check.asksBan() {
 		return s.Cost != 0
 	}
-	most := s.Check.spec().MostCharged()
+	most := s.Check.spec().MostCharged
 	return min(s.Cost, most) != min(s.Check.Units(), most) || s.Check.holds() || s.reserved()
 }
 

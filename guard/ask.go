@@ -44,28 +44,6 @@ func (g *generation) ask(ctx context.Context, rc *requestContext, c *call, room 
 	return decisions, nil
 }
 
-// askPlain has the store decide about the check of a request, and remembers a reservation.
-func (g *generation) askPlain(rc *requestContext, check core.Check, start time.Time) (core.Decision, error) {
-	switch {
-	case g.plain.counts:
-		return g.limiter.Allow(rc, check.Key, g.plain.quota)
-	case g.plain.terms[0].Settle == nil:
-		decisions, err := g.limiter.AllowAll(rc, check)
-		if err != nil {
-			return core.Decision{}, err
-		}
-		return decisions[0], nil
-	}
-	checks := []core.Check{check}
-	stored, err := g.limiter.Reserve(rc, checks...)
-	if err != nil {
-		return core.Decision{}, err
-	}
-	own := reserved{call: call{Checks: checks, Terms: g.plain.terms}, Reservation: stored, settles: true}
-	rc.reservation = &reservation{stored: own, asked: start}
-	return stored.Decisions()[0], nil
-}
-
 // hungUp reports whether the client has gone away. A deadline that passes is the
 // server's own.
 func hungUp(ctx context.Context) bool { return errors.Is(ctx.Err(), context.Canceled) }

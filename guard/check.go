@@ -23,7 +23,6 @@ func (g *generation) call(r *http.Request, rc *requestContext, room call) (call,
 	}
 	chooses, exempt := false, g.options.exempts(r)
 	var shares []tenancy
-	var peer string
 	strikes := exempt && slices.ContainsFunc(g.policies, func(p Policy) bool { return p.Ban.Strike != nil })
 	for _, shadow := range [...]bool{false, true} {
 		for i := 0; i < len(g.policies); i = alternatives.End(g.policies, i, (*Policy).isOr) {
@@ -33,7 +32,7 @@ func (g *generation) call(r *http.Request, rc *requestContext, room call) (call,
 				continue
 			}
 			if chooses = chooses || end-i > 1; end-i > 1 {
-				if failed, err := g.addAlternatives(&c, r, rc, &peer, i, end); err != nil {
+				if failed, err := g.addAlternatives(&c, r, rc, i, end); err != nil {
 					return g.uncheckable(failed), fmt.Errorf("ratelimit: policy %d: %w", failed, err)
 				}
 				continue
@@ -44,7 +43,7 @@ func (g *generation) call(r *http.Request, rc *requestContext, room call) (call,
 			if p.bans() {
 				rc.watchOwnProxy()
 			}
-			check, err := p.check(r, &peer)
+			check, err := p.check(r)
 			if err != nil {
 				return g.uncheckable(i), fmt.Errorf("ratelimit: policy %d: %w", i, err)
 			}
@@ -79,16 +78,16 @@ func (g *generation) call(r *http.Request, rc *requestContext, room call) (call,
 	return c, nil
 }
 
-// addAlternatives adds to a call the checks of policies that are alternatives of each other, for a request, of which peer is the key
-// as in [Policy.check]. With an error, it returns the place of the policy that could not name its check.
-func (g *generation) addAlternatives(c *call, r *http.Request, rc *requestContext, peer *string, first, end int) (failed int, err error) {
+// addAlternatives adds to a call the checks of policies that are alternatives of each other, for a request. With an error, it
+// returns the place of the policy that could not name its check.
+func (g *generation) addAlternatives(c *call, r *http.Request, rc *requestContext, first, end int) (failed int, err error) {
 	own := call{MaxWait: c.MaxWait}
 	for i := first; i < end; i++ {
 		p := &g.policies[i]
 		if p.Skip != nil && p.Skip(r) {
 			continue
 		}
-		check, err := p.check(r, peer)
+		check, err := p.check(r)
 		if err != nil {
 			return i, err
 		}
@@ -181,9 +180,8 @@ func unanswered(c, decided *call) []Unanswered {
 	return list
 }
 
-// check returns the check of a policy for a request. If that is not limited, it has no key. peer is the key of the request's peer, or "" if no policy
-// has asked for it yet.
-func (p *Policy) check(r *http.Request, peer *string) (core.Check, error) {
+// check returns the check of a policy for a request. If that is not limited, it has no key.
+func (p *Policy) check(r *http.Request) (core.Check, error) {
 	if p.bans() {
 		return p.checkOfBan(r)
 	}
@@ -204,15 +202,8 @@ func (p *Policy) check(r *http.Request, peer *string) (core.Check, error) {
 	if err := p.weigh(r, &check); err != nil {
 		return core.Check{}, err
 	}
-	if p.byPeer && *peer != "" {
-		check.Key = *peer
-		return check, nil
-	}
 	key, err := p.By(r)
 	check.Key, err = orAnonymous(r, key, err)
-	if p.byPeer {
-		*peer = check.Key
-	}
 	return check, err
 }
 
@@ -319,22 +310,4 @@ func (g *generation) findPlain() *plain {
 	check := core.Check{Limit: quota, Cost: 1}
 	p.suit(&check)
 	return &plain{quota: quota, check: check, terms: []terms{g.terms(0, &check)}, counts: p.Cost == nil && p.Headroom == nil && p.Settle.Cost == nil}
-}
-
-// plainCheck returns the check of a request, as the functions of the policy say.
-func (g *generation) plainCheck(rc *requestContext, r *http.Request) (core.Check, error) {
-	p, check := &g.policies[0], g.plain.check
-	if !g.plain.counts {
-		if g.asks {
-			rc.SetPathValues(r)
-		}
-		if err := p.weigh(r, &check); err != nil {
-			return core.Check{}, err
-		}
-	}
-	var err error
-	if check.Key, err = p.By(r); check.Key == "" || err != nil {
-		check.Key, err = orAnonymous(r, check.Key, err)
-	}
-	return check, err
 }

@@ -43,35 +43,3 @@ func TestErrorsOfEventsCanBeToldApart(t *testing.T) {
 		}
 	}
 }
-
-// Policies that count by the peer have one key of a request, which those between them do not share, and the next request has another one.
-func TestThePeerOfARequestIsOneForAllPolicies(t *testing.T) {
-	moves := func(r *http.Request) (string, error) {
-		r.RemoteAddr = "198.51.100.7:1"
-		return "moved", nil
-	}
-	limit := func(name string) core.Limit { return core.Leaky(9, core.PerSecond(1)).Named(name) }
-	var keys []string
-	g := guard.Must(guard.New(memory(), guard.Options{Observe: func(e guard.Event) {
-		keys = nil
-		for _, o := range e.Outcomes {
-			keys = append(keys, o.Policy+" "+o.Key)
-		}
-	}}, append([]guard.Policy{
-		{Limit: limit("a")},
-		{Limit: limit("b"), By: moves},
-		{Limit: limit("c"), By: keyfuncs.RemoteIP},
-		{Limit: limit("d"), By: keyfuncs.Global},
-		{Limit: limit("e"), By: keyfuncs.IP()},
-		{Limit: limit("f"), Shadow: true},
-	}, guard.FirstOf(guard.Policy{Limit: limit("g")}, guard.Policy{Limit: limit("h"), By: keyfuncs.Host})...)...))
-	for _, peer := range []string{"192.0.2.1", "192.0.2.2"} {
-		r := httptest.NewRequest(http.MethodGet, "/", nil)
-		r.RemoteAddr = peer + ":80"
-		g.Decide(r, nil)
-		want := "a ip:" + peer + ", b moved, c ip:" + peer + ", d global, e ip:198.51.100.7, g ip:" + peer + ", h host:example.com, f ip:" + peer
-		if got := strings.Join(keys, ", "); got != want {
-			t.Errorf("%s\nwant %s", got, want)
-		}
-	}
-}

@@ -16,27 +16,24 @@ import (
 // request from then on. Those of the limiters in front are behind it. It does not
 // change once the request has been decided about.
 //
-// A request that meets a Guard takes one allocation for it: there is room in it for the outcome of a plain request, and for the
-// values of its fields. Parts that few requests need are elsewhere.
+// A request that meets a Guard takes one allocation for it: there is room in it for the copy of the request, for the outcome of a plain
+// request, and for the values of its fields. Parts that few requests need are elsewhere.
 type requestContext struct {
 	context.Context //nolint:containedctx // it is one, on top of the request's own
 
 	guard   *generation
 	given   *http.Request // to Decide
+	request http.Request  // the copy of it that has this context
 	matched keyfuncs.Matched
 	outer   *requestContext // of the limiters in front of the same request, or nil
 	parent  *requestContext // the nearest one outside, maybe of another request, or nil
-	isOwn   bool            // the handler of the parent's request serves this one
 	// shared is the next limiter inside that has not charged a check again.
 	shared atomic.Pointer[requestContext]
-	// denied is the status of a denial further inside that was answered as another one, or 0.
-	denied atomic.Int32
 	// outcomes are those of all limiters so far, the outermost first. It is nil until
 	// the call is answered.
 	outcomes []Outcome
 	// reservation may have to be settled; or nil.
 	reservation *reservation
-	body        *keyBody                   // as the functions of policies and lists have read it; nil: it was not bounded
 	leastCosts  atomic.Pointer[leastCosts] // that limiters further inside want; nil: none
 	form        *multipart.Form            // its files are removed when the request ends; or nil
 	ownProxy    *mistakes.OwnProxy         // while the key of a ban is read
@@ -45,7 +42,8 @@ type requestContext struct {
 	readsKeys   bool                       // the functions of policies and lists are being called
 	asksRoute   bool                       // one of them has asked for the route
 	valuesSet   bool                       // the request has the path values that are known, or needs none
-	goesOn      bool                       // it is not the limiter that answers the request
+	isOwn       bool                       // the handler of the parent's request serves this one
+	denied      atomic.Int32               // the status of a denial further inside that was answered as another one, or 0
 
 	plainOutcome [1]Outcome
 	fields       [2]string

@@ -1,92 +1,29 @@
 package guard
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"slices"
 	"time"
 
 	"github.com/weir-go/ratelimit/core"
-	"github.com/weir-go/ratelimit/keyfuncs"
 )
-
-// decideAbout is [Guard.Decide] for one generation.
-func (g *generation) decideAbout(r *http.Request, matched keyfuncs.Matched) (verdict Verdict) {
-	if g.capacity != nil {
-		return g.decideByCapacity(r)
-	}
-	if hasBody(r) {
-		shareTrailer(r)
-	}
-	rc, request := g.newContext(r, matched)
-	g.placement.Look(r)
-	verdict = Verdict{Request: request, rc: rc}
-	defer func() { // also after a panic
-		if rc.tellGiven(verdict.Request); rc.form != nil && !rc.goesOn {
-			rc.removeForm()
-		}
-	}()
-	if g.plain != nil && rc.outer == nil && (!g.readsBodies || !hasBody(r)) {
-		g.decidePlain(&verdict)
-	} else {
-		g.decideAny(&verdict)
-	}
-	rc.goesOn = verdict.Denial == nil || verdict.Denial.hooked()
-	return verdict
-}
 
 // decideAny has the lists and the policies decide about a request, and tells of it.
 func (g *generation) decideAny(v *Verdict) {
 	e := Event{Request: v.Request}
-	if g.decide(v.rc, &e) {
-		g.tell(v, &e)
+	body := g.boundBody(v.Request)
+	if g.decide(v.rc, &e, body) {
+		g.tell(v, &e, body)
 	}
 }
 
-// decidePlain decides about a request by the plain check alone: no limiter in front may have charged it, and there is no body
-// that a function of the program could read.
-func (g *generation) decidePlain(v *Verdict) {
-	rc := v.rc
-	check, err := g.plainCheck(rc, v.Request)
-	if rc.keysRead(v.Request); err != nil {
-		undecided := g.uncheckable(0)
-		g.tell(v, &Event{
-			Request: v.Request, Unanswered: unanswered(&undecided, nil), Status: http.StatusInternalServerError,
-			Err: fmt.Errorf("ratelimit: policy 0: %w", err),
-		})
-		return
-	}
-	start := time.Now()
-	decision, err := g.askPlain(rc, check, start)
-	if err != nil {
-		e, c := Event{Request: v.Request}, call{Checks: []core.Check{check}, Terms: slices.Clone(g.plain.terms)}
-		g.answer(rc, &e, c, nil, err, start)
-		g.tell(v, &e)
-		return
-	}
-	terms := &g.plain.terms[0]
-	rc.plainOutcome[0] = Outcome{Policy: terms.Name, Key: check.Key, Unit: terms.Unit, Cost: check.Cost, Decision: decision}
-	rc.outcomes = rc.plainOutcome[:]
-	if decision.Allowed && g.fallback == nil && g.options.Observe == nil {
-		return
-	}
-	e := Event{Request: v.Request, Outcomes: rc.outcomes, Elapsed: time.Since(start)}
-	if !decision.Allowed {
-		e.Status = http.StatusTooManyRequests
-	}
-	if g.fallback != nil {
-		g.fallback.Observe([]core.Check{check}, []core.Decision{decision})
-	}
-	g.tell(v, &e)
-}
-
-// tell tells of the decision about a request, and makes the answer if it is a denial.
-func (g *generation) tell(v *Verdict, e *Event) {
+// tell tells of the decision about a request, and makes the answer if it is a denial. body is as decide has it.
+func (g *generation) tell(v *Verdict, e *Event, body *keyBody) {
 	rc := v.rc
 	if e.Status != 0 {
 		v.Denial = g.deny(e)
-		v.Denial.outer, v.Denial.upload = rc.outer, rc.body.isUpload(rc.given)
+		v.Denial.outer, v.Denial.upload = rc.outer, body.isUpload(rc.given)
 	}
 	if rc.reservation != nil {
 		g.reportHolder(rc, e)
@@ -112,12 +49,11 @@ func (g *generation) reportHolder(rc *requestContext, e *Event) {
 }
 
 // decide has the lists and the policies decide about the request of an event, and tells the event the
-// result. It returns false if no list and no policy applies.
-func (g *generation) decide(rc *requestContext, e *Event) (applies bool) {
-	rc.body = g.boundBody(e.Request)
+// result. It returns false if no list and no policy applies. body is as their functions read it, or nil: it is not bounded.
+func (g *generation) decide(rc *requestContext, e *Event, body *keyBody) (applies bool) {
 	room := callRooms.Get().(*callRoom) //nolint:forcetypeassert // the pool holds nothing else
-	c, decided := g.readKeys(rc, e, rc.body, room.call)
-	rc.body.lift(e.Request)
+	c, decided := g.readKeys(rc, e, body, room.call)
+	body.lift(e.Request)
 	rc.keysRead(e.Request)
 	if applies = decided || len(c.Checks) > 0; applies && !decided {
 		start := time.Now()

@@ -85,7 +85,7 @@ func (g *generation) observe(c *call, decisions []core.Decision, err error) {
 
 // report tells the log and the observer of an event.
 func (g *generation) report(event *Event) {
-	if event.Status != 0 || event.Err != nil {
+	if event.Status >= http.StatusBadRequest || event.Err != nil { // others are not unusual
 		g.log.event(event)
 	}
 	if g.options.Observe != nil {

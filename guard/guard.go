@@ -107,8 +107,30 @@ func (g *Guard) Swap(limiter *core.Limiter, options Options, policies ...Policy)
 //
 // matched is the framework router's knowledge of the request; nil leaves the key
 // functions with the request itself. [With] finds it again.
-func (g *Guard) Decide(r *http.Request, matched keyfuncs.Matched) Verdict {
-	return g.met(r, matched).decideAbout(r, matched)
+func (g *Guard) Decide(r *http.Request, matched keyfuncs.Matched) (verdict Verdict) {
+	by := g.met(r, matched)
+	if by.capacity != nil {
+		return by.decideByCapacity(r)
+	}
+	if hasBody(r) {
+		shareTrailer(r)
+	}
+	rc := by.newContext(r, matched)
+	by.placement.Look(r)
+	verdict = Verdict{Request: &rc.request, rc: rc}
+	goesOn := false // or the limiter answers the request
+	defer func() {  // also after a panic
+		if rc.tellGiven(verdict.Request); rc.form != nil && !goesOn {
+			rc.removeForm()
+		}
+	}()
+	if by.plain != nil && rc.outer == nil && (!by.readsBodies || !hasBody(r)) {
+		by.decidePlain(&verdict)
+	} else {
+		by.decideAny(&verdict)
+	}
+	goesOn = verdict.Denial == nil || verdict.Denial.hooked()
+	return verdict
 }
 
 // met returns the generation that a request meets.
@@ -121,4 +143,14 @@ func (g *Guard) met(r *http.Request, matched keyfuncs.Matched) *generation {
 		return current.sets.met(r, matched)
 	}
 	return current
+}
+
+// newContext returns the context of a request that meets a generation, with the copy of the request that has it.
+func (g *generation) newContext(r *http.Request, matched keyfuncs.Matched) *requestContext {
+	rc := &requestContext{Context: r.Context(), guard: g, given: r, matched: matched, readsKeys: true}
+	rc.request = *r.WithContext(rc) //nolint:contextcheck // it is made of the request's
+	if parent, ok := rc.Context.Value(requestContextKey{}).(*requestContext); ok {
+		rc.enclose(parent, r)
+	}
+	return rc
 }

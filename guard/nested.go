@@ -7,24 +7,7 @@ import (
 
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/internal/given"
-	"github.com/weir-go/ratelimit/keyfuncs"
 )
-
-// newContext returns the context of a request that meets a generation, and a copy of the request that has it. Both lie in one piece of memory.
-func (g *generation) newContext(r *http.Request, matched keyfuncs.Matched) (*requestContext, *http.Request) {
-	both := new(struct {
-		requestContext
-
-		request http.Request
-	})
-	rc := &both.requestContext
-	rc.Context, rc.guard, rc.given, rc.matched, rc.readsKeys = r.Context(), g, r, matched, true
-	if parent, ok := rc.Context.Value(requestContextKey{}).(*requestContext); ok {
-		rc.enclose(parent, r)
-	}
-	both.request = *r.WithContext(rc)
-	return rc, &both.request
-}
 
 // enclose finds the limiters in front of the same request, of which the parent is the nearest. A request of its own, which a
 // handler behind those limiters serves, has none.

@@ -3,7 +3,6 @@ package guard
 import (
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -58,7 +57,6 @@ func buildGeneration(old *generation, limiter *core.Limiter, options Options, po
 			policies[i].By = keyfuncs.RemoteIP
 		}
 		policies[i].By = keyfuncs.Or(policies[i].By) // which prepares requests for a function of the program
-		policies[i].byPeer = isRemoteIP(policies[i].By)
 	}
 	if options.Lists.By != nil {
 		options.Lists.By = keyfuncs.Or(options.Lists.By)
@@ -187,9 +185,4 @@ func loneBan(policies []Policy) int {
 		}
 	}
 	return slices.IndexFunc(policies, func(p Policy) bool { return p.strikesByResponse() })
-}
-
-// isRemoteIP reports whether a key function is [keyfuncs.RemoteIP], which is no closure, so that no other function has its code.
-func isRemoteIP(by keyfuncs.Func) bool {
-	return reflect.ValueOf(by).Pointer() == reflect.ValueOf(keyfuncs.RemoteIP).Pointer()
 }

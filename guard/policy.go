@@ -91,7 +91,6 @@ type Policy struct {
 	or       bool                            // an alternative of the policy before it, see FirstOf
 	response func(*http.Request, Served) int // see BanPolicy.response; nil: it does nothing, or there is no ban
 	kind     limitKind                       // of the Limit or the Ban, once they are known
-	byPeer   bool                            // By is RemoteIP, which all such policies of a request ask once
 }
 
 // PolicyFor returns the policy that the functions named after the algorithms use:

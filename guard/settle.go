@@ -39,7 +39,7 @@ func (g *generation) settle(rc *requestContext, r *http.Request, served Served) 
 	s := &rc.reservation.settlement
 	later := served.Unanswered && rc.Done() != nil && rc.Err() == nil && rc.settles()
 	leave := func() {}
-	if rc.holdsPlaces() {
+	if rc.reservation.holdsPlaces() {
 		leave = rc.reservation.handlerReturned(later)
 	}
 	defer func() { leave() }()

@@ -119,7 +119,7 @@ func (v Verdict) Serve(w http.ResponseWriter, next func(http.ResponseWriter, *ht
 // serveWatched runs a handler, and settles its cost.
 func (v Verdict) serveWatched(w http.ResponseWriter, next func(http.ResponseWriter, *http.Request) int) {
 	var takenOver func(net.Conn) net.Conn // the places are held until it is closed
-	if v.rc.holdsPlaces() {
+	if v.rc.reservation.holdsPlaces() {
 		takenOver = v.rc.reservation.places.users.takenOver
 	}
 	watched := v.watch(w, v.Answered, takenOver)

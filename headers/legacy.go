@@ -59,7 +59,7 @@ func (legacy) Dialect() string { return "legacy" }
 
 func (l legacy) Write(h http.Header, policies []Outcome) {
 	if tight := tightest(policies); tight != nil {
-		l.write(h, tight.Name, &tight.Decision)
+		l.write(h, tight.Name, capacityText(tight.Decision.Limit), &tight.Decision)
 	}
 }
 
@@ -68,51 +68,60 @@ func (l legacy) Prepare(policies []Outcome) Writer {
 	if len(policies) != 1 {
 		return l
 	}
-	return &loneLegacy{l, policies[0].Name}
+	p := &policies[0]
+	return &loneLegacy{l, p.Name, p.Decision.Limit, capacityText(p.Decision.Limit), kindOf(p.Decision.Limit)}
 }
 
 // loneLegacy is prepared for one policy.
 type loneLegacy struct {
 	legacy
 
-	name string
+	name     string
+	limit    core.Limit
+	capacity string // of the limit
+	kind     kind   // of the limit
 }
 
 // WriteLone writes the decision of the policy. Package internal/dialect calls it.
 func (l *loneLegacy) WriteLone(h http.Header, d *core.Decision, _ *[2]string) {
-	if hasReset(d) {
-		l.write(h, l.name, d)
+	switch {
+	case d.Limit == l.limit && !l.kind.timeless:
+		l.write(h, l.name, l.capacity, d)
+	case hasReset(d):
+		l.write(h, l.name, capacityText(d.Limit), d)
 	}
 }
 
-// write writes the decision of a policy.
-func (l legacy) write(h http.Header, name string, d *core.Decision) {
-	capacity := int64(capacityOf(d.Limit))
-	remaining := int64(d.Remaining)
-
-	seconds := secondsUp(reset(d))
+// write writes the decision of a policy. capacity is the text of its limit's.
+func (l legacy) write(h http.Header, name, capacity string, d *core.Decision) {
+	wait := reset(d)
+	seconds := secondsUp(wait)
 	if l.epoch {
-		seconds = epochUp(time.Now().Add(reset(d)))
+		seconds = epochUp(time.Now().Add(wait))
 	}
-	var space [60]byte // three numbers in one piece of memory
-	digits := appendInteger(space[:0], capacity)
+	var space [40]byte // two numbers in one piece of memory
+	digits := appendInteger(space[:0], int64(d.Remaining))
 	first := len(digits)
-	digits = appendInteger(digits, remaining)
-	second := len(digits)
 	text := string(appendInteger(digits, seconds))
-	values := &[3]string{text[:first], text[first:second], text[second:]}
+	values := &[3]string{capacity, text[:first], text[first:]}
 	h[legacyLimit], h[legacyRemaining], h[legacyReset] = values[0:1:1], values[1:2:2], values[2:3:3]
 	if !l.details {
-		// A limiter in front may have written them about another policy.
-		delete(h, legacyUsed)
-		delete(h, legacyResource)
+		if len(h) > 3 { // a limiter in front may have written them about another policy
+			delete(h, legacyUsed)
+			delete(h, legacyResource)
+		}
 		return
 	}
-	set(h, legacyUsed, appendInteger(nil, capacity-remaining))
+	set(h, legacyUsed, appendInteger(nil, int64(capacityOf(d.Limit))-int64(d.Remaining)))
 	if !isString(name) {
 		name = ""
 	}
 	set(h, legacyResource, []byte(name))
+}
+
+// capacityText returns the capacity of a limit as a field has it.
+func capacityText(limit core.Limit) string {
+	return string(appendInteger(nil, int64(capacityOf(limit))))
 }
 
 // epochUp returns t as a Unix time in whole seconds, rounded up.

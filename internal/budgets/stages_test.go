@@ -25,7 +25,7 @@ var stages = []string{
 	"call.go", "share.go", "accept.go", "body.go", "log.go", "generation.go", "reservation.go", "context.go", "outcomes.go", "copies.go", "nested.go", // what is known
 	"check.go", "plan.go", "rules.go", // plan
 	"settle.go", "grow.go", "denial.go", "verdict.go", "upstream.go", // settle, answer
-	"places.go", "ask.go", "degraded.go", "decide.go", // decide
+	"places.go", "ask.go", "degraded.go", "decide.go", "plain.go", // decide
 	"guard.go", "adaptive.go", "explain.go", "comparison.go", "doc.go",
 }
 

@@ -1,5 +1,5 @@
 // Package dial opens connections to Redis that read an answer which is there, however late their reader
-// gets a processor. It knows when a server was last [Heard] of.
+// gets a processor. It knows when a server was last heard of: see [Sign].
 package dial
 
 import (
@@ -97,8 +97,8 @@ func (o *opener) dial(ctx context.Context, network, address string) (net.Conn, e
 	if err != nil {
 		return nil, err
 	}
-	server := signOf(address)
-	server.at.Store(now())
+	server := SignOf(address)
+	server.at.Store(int64(time.Since(epoch)))
 	return looking(dialed, server), nil
 }
 
@@ -133,7 +133,7 @@ func named(config *tls.Config, address string) *tls.Config {
 
 // looking returns a connection that looks once more when a deadline has passed, and notes when its server was
 // there. It is a [syscall.Conn] if conn is: go-redis looks there whether the peer has hung up.
-func looking(conn net.Conn, server *sign) net.Conn {
+func looking(conn net.Conn, server *Sign) net.Conn {
 	own := &connection{Conn: conn, server: server}
 	if raw, ok := conn.(syscall.Conn); ok {
 		return socket{own, raw}
@@ -144,7 +144,7 @@ func looking(conn net.Conn, server *sign) net.Conn {
 type connection struct {
 	net.Conn
 
-	server *sign
+	server *Sign
 	read   atomic.Int64 // when something was read that nothing was written after, for the sign; 0: nothing was
 }
 
@@ -160,7 +160,7 @@ func (c *connection) Read(into []byte) (int, error) {
 		n, err = c.lookAgain(into, err)
 	}
 	if n > 0 {
-		c.read.Store(now())
+		c.read.Store(int64(time.Since(epoch)))
 	}
 	return n, err
 }
@@ -183,35 +183,30 @@ func (c *connection) lookAgain(into []byte, late error) (int, error) {
 	return 0, late
 }
 
-// Heard returns when the server at an address was last known to be there: when it accepted a connection of this package's, or
-// when the last of a reply came that its reader has gone on from. A reply of which a part is missing does not count, since a
-// server or a network may never send the rest. The zero time says that nothing is known.
-func Heard(address string) time.Time {
-	if known, ok := byAddress.Load(address); ok {
-		if at := known.(*sign).at.Load(); at > 0 { //nolint:forcetypeassert // the map holds nothing else
-			return epoch.Add(time.Duration(at))
-		}
-	}
-	return time.Time{}
-}
-
 // byAddress is the signs of the servers. They are kept for as long as the process lives.
 var byAddress sync.Map
 
-// epoch is an instant from which the monotonic clock is read.
-var epoch = time.Now()
+// epoch is an instant before all others, from which the monotonic clock is read.
+var epoch = time.Now().Add(-1)
 
-// sign is when a server was last known to be there, after the epoch; 0: never.
-type sign struct{ at atomic.Int64 }
+// Sign tells when a server was last known to be there. [SignOf] finds it.
+type Sign struct{ at atomic.Int64 } // after the epoch; 0: never
 
-// signOf returns the sign of the server at an address.
-func signOf(address string) *sign {
+// SignOf returns the sign of the server at an address. It is the same for all connections to the address.
+func SignOf(address string) *Sign {
 	known, ok := byAddress.Load(address)
 	if !ok {
-		known, _ = byAddress.LoadOrStore(address, new(sign))
+		known, _ = byAddress.LoadOrStore(address, new(Sign))
 	}
-	return known.(*sign) //nolint:forcetypeassert // the map holds nothing else
+	return known.(*Sign) //nolint:forcetypeassert // the map holds nothing else
 }
 
-// now returns this instant for a sign.
-func now() int64 { return max(1, int64(time.Since(epoch))) }
+// Heard returns when the server was last known to be there: when it accepted a connection of this package's, or
+// when the last of a reply came that its reader has gone on from. A reply of which a part is missing does not count, since a
+// server or a network may never send the rest. The zero time says that nothing is known.
+func (s *Sign) Heard() time.Time {
+	if at := s.at.Load(); at > 0 {
+		return epoch.Add(time.Duration(at))
+	}
+	return time.Time{}
+}

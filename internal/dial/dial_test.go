@@ -143,8 +143,8 @@ func TestConnectionsThatCouldNotBeOpened(t *testing.T) {
 		if conn.LocalAddr().String() != conn.RemoteAddr().String() || conn.RemoteAddr().Network() != "tcp" {
 			t.Errorf("it is between %v and %v", conn.LocalAddr(), conn.RemoteAddr())
 		}
-		if !Heard(address).IsZero() && !Heard(address).Before(time.Now()) {
-			t.Errorf("a server that refuses was heard of at %v", Heard(address))
+		if !SignOf(address).Heard().IsZero() && !SignOf(address).Heard().Before(time.Now()) {
+			t.Errorf("a server that refuses was heard of at %v", SignOf(address).Heard())
 		}
 	}
 }
@@ -159,9 +159,9 @@ func TestKnowsWhenAServerWasHeardOf(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	accepted := Heard(address)
-	if accepted.Before(before) || accepted.After(time.Now()) || !Heard("of nobody").IsZero() {
-		t.Errorf("heard of at %v, and of nobody at %v", accepted, Heard("of nobody"))
+	accepted := SignOf(address).Heard()
+	if accepted.Before(before) || accepted.After(time.Now()) || !SignOf("of nobody").Heard().IsZero() {
+		t.Errorf("heard of at %v, and of nobody at %v", accepted, SignOf("of nobody").Heard())
 	}
 	<-sent
 	for read := make([]byte, 1); ; {
@@ -172,7 +172,7 @@ func TestKnowsWhenAServerWasHeardOf(t *testing.T) {
 		if n > 0 && read[0] == 'K' {
 			break
 		}
-		if !Heard(address).Equal(accepted) {
+		if !SignOf(address).Heard().Equal(accepted) {
 			t.Error("a part of a reply is a sign")
 		}
 	}
@@ -183,7 +183,7 @@ func TestKnowsWhenAServerWasHeardOf(t *testing.T) {
 	if _, err := conn.Write([]byte("PING")); err != nil {
 		t.Fatal(err)
 	}
-	if heard := Heard(address); !heard.After(accepted) || heard.After(last) {
+	if heard := SignOf(address).Heard(); !heard.After(accepted) || heard.After(last) {
 		t.Errorf("heard of at %v, want when the reply had come, between %v and %v", heard, accepted, last)
 	}
 }

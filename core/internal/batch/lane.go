@@ -174,8 +174,7 @@ func (l *Lane[Q, A]) Do(ctx context.Context, c *Call[Q, A]) error {
 	if patience, ok := l.alone(ctx); ok {
 		l.inFlight++
 		s := l.newSending()
-		s.lone = Group[Q, A]{Alone: true}
-		s.lone.add(c)
+		s.lone = Group[Q, A]{Request: &c.Request, Len: 1, Alone: true, first: c, last: c}
 		s.batch = append(s.batch, &s.lone)
 		s.weight = l.Weight(&c.Request, 1)
 		l.begin(s, now)

@@ -242,7 +242,7 @@ func MaySettle(checks []Check) {
 }
 
 // Noted reports whether the charge of the check is noted, because its settlement needs the note.
-func (c *Check) Noted() bool { return c.Settled && c.Charge && c.Spec.Algorithm.Noted() }
+func (c *Check) Noted() bool { return c.Settled && c.Charge && c.Spec.Noted }
 
 // SetNumber sets the number under which the charge of a check was noted: in the check, and in the others of its group on
 // the same state, which were charged with it.
@@ -296,8 +296,8 @@ func Meet(groups [][]Check) (meet bool) {
 // Decide works out whether the need of each check of a group fits in the observed usage, and reports whether the group
 // passes: all fit, or, of alternatives, one. Then it notes the usage of each check after the charge.
 func Decide(group []Check) (pass bool) {
-	if c := &group[0]; len(group) == 1 && !c.OnDenial {
-		return c.decideAlone()
+	if len(group) == 1 {
+		return group[0].Decide()
 	}
 	for i := range group {
 		c := &group[i]
@@ -327,11 +327,12 @@ func Decide(group []Check) (pass bool) {
 	return pass
 }
 
-// decideAlone is Decide of a check that is its group, and makes no strikes on a denial.
-func (c *Check) decideAlone() (pass bool) {
+// Decide is [Decide] of a check that is its group.
+func (c *Check) Decide() (pass bool) {
 	need := c.Need()
 	c.Fits = c.Units == 0 || need <= c.Spec.MostFitting && c.Spec.Fits(c.Usage, need)
-	c.Charged.Used, c.Waived, c.Struck = c.Usage.Used, false, false
+	c.Charged.Used, c.Waived = c.Usage.Used, false
+	c.Struck = c.OnDenial && !c.Fits && !c.Spec.Bars(c.Usage)
 	if c.Fits && c.Charge && c.Settled { // only a settlement needs it
 		c.Charged.Used = c.used()
 	}

@@ -2,7 +2,6 @@ package call
 
 import (
 	"slices"
-	"time"
 
 	"github.com/weir-go/ratelimit/core/internal/exact"
 )
@@ -48,7 +47,7 @@ type Correction struct {
 func (c *Correction) Late() { c.Events, c.At, c.Lost = c.Instead, exact.Charge{}, true }
 
 // Noted reports whether the corrected charge was noted: see [Check.Noted].
-func (c *Correction) Noted() bool { return c.At.Order > 0 && c.Spec.Algorithm.Noted() }
+func (c *Correction) Noted() bool { return c.At.Order > 0 && c.Spec.Noted }
 
 // OfPlaces reports whether the correction is about the places of its Holder. Others may wait for them.
 func (c *Correction) OfPlaces() bool { return c.Holder != exact.Holder{} && !c.Reserved }
@@ -62,13 +61,10 @@ func (c *Correction) OfTurn() bool { return c.Spec.Delayed && !c.Firm }
 // Idle reports whether the correction neither changes nor tells anything.
 func (c *Correction) Idle() bool { return c.Events == 0 && !c.Wanted && !c.Reserved }
 
-// Observe sets the usage that was observed after the corrections.
-func (c *Correction) Observe(usage exact.Usage) { c.Usage, c.Observed = usage, true }
-
 // ObserveState sets the usage that a check would observe of a state at an instant.
 func (c *Correction) ObserveState(st *exact.State, now int64) {
-	usage, _ := c.Spec.Observe(st, now, 0)
-	c.Observe(usage)
+	c.Usage, _ = c.Spec.Observe(st, now, 0)
+	c.Observed = true
 }
 
 // Answer returns the answer that a check which only looks would get after the corrections. There is one
@@ -84,7 +80,7 @@ func (c *Correction) StateKey() exact.Key { return StateKey(c.Key, c.Spec) }
 // Append appends a correction to others, or joins it with one of the same charge, since units charged together are
 // corrected together.
 func Append(list []Correction, c Correction) []Correction {
-	most := c.Spec.MostCharged()
+	most := c.Spec.MostCharged
 	for i := range list {
 		d := &list[i]
 		if !c.Raise && !d.Raise && c.Length == 0 && d.Length == 0 && c.TopUp == "" && d.TopUp == "" && c.Renew == d.Renew && c.Oldest == d.Oldest &&
@@ -128,48 +124,6 @@ func Leaving(group []Check) []Correction {
 	return list
 }
 
-// Settled is a check that was charged, with its real cost.
-type Settled struct {
-	// Key and Spec are those of the check. Units of it were charged.
-	Key   string
-	Spec  *exact.Spec
-	Units int
-	// Reserved says that the charge is given back by itself unless it is settled in time.
-	Reserved bool
-	// Cost is the real cost of the check. At is the charge, and Holder has its places, or the reservation.
-	Cost   int
-	At     exact.Charge
-	Holder exact.Holder
-	// Raise makes the Cost the least that is used. Renew begins the lease of places anew instead of giving them back.
-	Raise, Renew bool
-	// Oldest gives back as many places as the Units are, of any holders.
-	Oldest bool
-	// BanFor begins a ban of this length, with a Reason, unless it is 0.
-	BanFor time.Duration
-	Reason string
-	// TopUp tops a balance up by the Cost, unless it is "": see [exact.Correction].
-	TopUp string
-	// Wanted says that the caller wants the numbers of the limit after the settlement. Those of a share are not known without its cap.
-	Wanted bool
-}
-
-// correction returns the correction that carries the settlement out.
-func (s *Settled) correction() Correction {
-	c := Correction{Correction: s.Spec.Correction(s.Units, s.Cost, s.At), Key: s.Key, Spec: s.Spec, Wanted: s.Wanted && !s.Spec.Shared}
-	c.Holder, c.Raise, c.Renew, c.Oldest = s.Holder, s.Raise, s.Renew, s.Oldest
-	if c.TopUp = s.TopUp; s.Raise { // without debt
-		c.Events = min(c.Events, s.Spec.Capacity)
-	}
-	if s.Reserved {
-		c.Reserved, c.Charged = true, s.Units
-		c.Instead = min(s.Cost, s.Spec.MostCharged())
-	}
-	if s.BanFor > 0 {
-		c.Events, c.Length, c.Reason = 1, s.BanFor.Microseconds(), s.Reason
-	}
-	return c
-}
-
 // Corrections carry out some settlements. They are made empty, and may be used again.
 type Corrections struct {
 	// List has the corrections. Settlements of one call about one state, which were charged together, share one.
@@ -178,12 +132,11 @@ type Corrections struct {
 	places []int // of the settlements that each comes from, in one piece of memory
 }
 
-// Set makes empty corrections those of n settlements. A settlement that is not needed has none.
-func (l *Corrections) Set(n int, settled func(place int) Settled) {
+// Set makes empty corrections those of n settlements, each of which has one, if it is needed.
+func (l *Corrections) Set(n int, correction func(settlement int) Correction) {
 	for i := range n {
-		s := settled(i)
 		l.places = append(l.places, i)
-		c := s.correction()
+		c := correction(i)
 		c.Of = slices.Clip(l.places[len(l.places)-1:])
 		l.List = Append(l.List, c)
 	}

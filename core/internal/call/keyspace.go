@@ -36,6 +36,12 @@ func AppendTag(b []byte, prefix, key string) []byte {
 	return append(b, closing...)
 }
 
+// Name returns the Redis key of the state that a caller's key has under a spec: see [AppendTag].
+func Name(prefix, key string, spec *exact.Spec) string {
+	var scratch [256]byte
+	return string(append(AppendTag(scratch[:0], prefix, key), spec.StateName...))
+}
+
 // AppendHashedTag appends the tag of a key that is known by its hash only, as [NamedState.Key] has it.
 func AppendHashedTag(b []byte, prefix, hash string) []byte {
 	return append(append(append(append(b, prefix...), opening...), hash...), closing...)

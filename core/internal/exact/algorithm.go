@@ -113,9 +113,6 @@ func (a Algorithm) Unreserved() string { return table[a].unreserved }
 // underscores it is the name of the script's file. It is "" for None.
 func (a Algorithm) String() string { return table[a].name }
 
-// Observed returns how many numbers of a [Usage] the algorithm needs: those in its script's reply.
-func (a Algorithm) Observed() int { return table[a].observed }
-
 // Next names in two words the event after which Remaining grows: "next drip".
 func (a Algorithm) Next() string { return table[a].next }
 

@@ -68,12 +68,8 @@ const mostOffsets = 1 << offsetBits
 
 const offsetBits = 5
 
-// For returns the Spec under which a key counts: that of a limit with jitter has windows which begin later,
-// by a part of the jitter that is the same for a key everywhere. Its [Spec.Identity] is that of the limit.
-func (s *Spec) For(key string) *Spec {
-	if s.offsets == nil {
-		return s
-	}
+// offsetFor is For under a limit with jitter.
+func (s *Spec) offsetFor(key string) *Spec {
 	place := placeOf(key)
 	slot := &s.offsets[place]
 	if own := slot.Load(); own != nil {

@@ -119,7 +119,7 @@ func readReservations(list []writtenReserved, s *Spec) (r Reservations, err erro
 			return Reservations{}, err
 		}
 		n := w.Numbers
-		if min(n[2], n[3], n[4], n[5], n[6]) < 0 || max(n[2], n[4], n[5], n[6]) > most || n[3] > int64(spec.MostCharged()) {
+		if min(n[2], n[3], n[4], n[5], n[6]) < 0 || max(n[2], n[4], n[5], n[6]) > most || n[3] > int64(spec.MostCharged) {
 			return Reservations{}, errDamaged
 		}
 		r.Open(Reservation{

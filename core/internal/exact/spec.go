@@ -115,6 +115,14 @@ type Traits struct {
 	Owed int
 	// MostFitting is how many events fit at most: the capacity, of which the share of a tenant with a weight has several.
 	MostFitting int
+	// Observed is how many numbers of a [Usage] a script replies with: those of the algorithm, and one more for the window that pays
+	// the debt of a calendar's window.
+	Observed int
+	// Noted says that reservations under the limit have to be noted to be settled.
+	Noted bool
+	// MostCharged is how many events a charge can have that is settled: the capacity with the debt. Holders keep all their places when
+	// a named limit is made smaller.
+	MostCharged int
 	// MostNeeded is how many events a check needs at most: one more than the capacity, which never fit, or one if any number of them
 	// fits where one does.
 	MostNeeded int
@@ -176,6 +184,10 @@ func NewSpec(p Params, identity *Spec) *Spec {
 	}
 	if p.Debt > 0 && s.problem == nil {
 		s.Owed, s.Each = int(s.Full/s.Weight)-p.Capacity, p.each()
+		s.MostCharged += s.Owed
+		if s.Each > 0 && p.Algorithm.Dated() {
+			s.Observed++
+		}
 	}
 	if s.Plain = s.problem == nil && !s.Shared; s.problem == nil {
 		s.arguments, s.StateName, s.UnitArgument = newArguments(s), s.stateName(), s.Weight
@@ -187,7 +199,11 @@ func NewSpec(p Params, identity *Spec) *Spec {
 func traitsOf(p *Params) Traits {
 	t := Traits{
 		Counted: p.Algorithm != None && p.Algorithm.Kind() == Quota, Delayed: p.Algorithm.Delays(), Prepaid: p.Algorithm.Prepaid(),
-		MostFitting: p.Capacity, MostNeeded: min(p.Capacity, math.MaxInt-1) + 1, Load: max(1, table[p.Algorithm].load) - 1, Itemized: p.Algorithm.Lists(),
+		MostFitting: p.Capacity, MostNeeded: min(p.Capacity, math.MaxInt-1) + 1, MostCharged: p.Capacity,
+		Load: max(1, table[p.Algorithm].load) - 1, Itemized: p.Algorithm.Lists(), Observed: table[p.Algorithm].observed, Noted: p.Algorithm.Noted(),
+	}
+	if p.Algorithm.Holds() {
+		t.MostCharged = mostLogged
 	}
 	t.Forgives = table[p.Algorithm].owes && p.Debt == 0
 	if p.Algorithm.Bans() {
@@ -299,6 +315,15 @@ func (s *Spec) Shadow() *Spec {
 	return s.shadow.Load()
 }
 
+// For returns the Spec under which a key counts: that of a limit with jitter has windows which begin later,
+// by a part of the jitter that is the same for a key everywhere. Its [Spec.Identity] is that of the limit.
+func (s *Spec) For(key string) *Spec {
+	if s.offsets == nil {
+		return s
+	}
+	return s.offsetFor(key)
+}
+
 // IsShadow reports whether the Spec was returned by [Spec.Shadow].
 func (s *Spec) IsShadow() bool { return s.shadowOf != nil }
 
@@ -324,15 +349,6 @@ func (s *Spec) ObserveCharge(st *State, now int64, cost int) (u Usage, repair bo
 func (s *Spec) Store(st *State, u Usage, now int64, cost int, h Holder) {
 	s.arithmetic.store(s, st, u, now, cost, h)
 	st.spec = s
-}
-
-// Observed returns how many numbers of a [Usage] a script replies with: those of the algorithm, and one more for the window that pays
-// the debt of a calendar's window.
-func (s *Spec) Observed() int {
-	if s.Each > 0 && s.Algorithm.Dated() {
-		return s.Algorithm.Observed() + 1
-	}
-	return s.Algorithm.Observed()
 }
 
 // Fits reports whether cost events may pass. They are at least one, and no more than the capacity.
@@ -396,15 +412,6 @@ func (s *Spec) Keep(u Usage, now int64) int64 {
 	return until
 }
 
-// MostCharged returns how many events a charge can have that is settled under the spec, with its debt. Holders keep all
-// their places when a named limit is made smaller.
-func (s *Spec) MostCharged() int {
-	if s.Algorithm.Holds() {
-		return mostLogged
-	}
-	return s.Capacity + s.Owed
-}
-
 // Delay returns how long a check is delayed by a usage before it in the queue, if undelayed events of the
 // queue cause no delay. It is for algorithms that delay ([Algorithm.Delays]).
 func (s *Spec) Delay(before Usage, undelayed int) int64 {
@@ -436,13 +443,10 @@ func (s *Spec) GivesWay(u Usage, now int64) bool {
 	return s.Fits(u, 1)
 }
 
-// Correction returns the correction of a charge of some units to their real cost. Of a ban no charge is known.
-func (s *Spec) Correction(units, cost int, at Charge) Correction {
-	most := s.MostCharged()
-	if s.Algorithm.Bans() {
-		at = Charge{}
-	}
-	return Correction{Events: max(-most, min(cost, most)) - min(units, most), At: at}
+// Difference returns how many events a charge of some units lacks to their real cost, or has too many if it is below 0.
+func (s *Spec) Difference(units, cost int) (events int) {
+	most := s.MostCharged
+	return max(-most, min(cost, most)) - min(units, most)
 }
 
 // WeighCheck returns the weight of the cost of a check, or one unit more than the capacity if the cost exceeds it. Strikes that

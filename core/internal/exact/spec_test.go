@@ -43,8 +43,8 @@ func TestAlgorithmsHaveNames(t *testing.T) {
 		if found, ok := AlgorithmNamed(a.String()); !ok || found != a {
 			t.Errorf("%d is called %q, which is the name of %d", a, a, found)
 		}
-		if a.Observed() < 1 || a.Next() == "" {
-			t.Errorf("the table says of %s that it observes %d numbers, and %q comes next", a, a.Observed(), a.Next())
+		if table[a].observed < 1 || a.Next() == "" {
+			t.Errorf("the table says of %s that it observes %d numbers, and %q comes next", a, table[a].observed, a.Next())
 		}
 	}
 	if a, ok := AlgorithmNamed(""); ok {

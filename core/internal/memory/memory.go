@@ -172,9 +172,6 @@ func (m *Store) shardOf(key string, spec *exact.Spec) int {
 // locked.
 func (m *Store) decideGroup(c *call.Call, group []call.Check, places []place, now int64, ended *int) error {
 	for i := range group {
-		m.shards[places[i].shard].forget(now-m.Slack, mostForgotten)
-	}
-	for i := range group {
 		if group[i].ReserveFor > 0 {
 			m.shards[places[i].shard].giveBackEnded(group[i].StateKey(), now, ended)
 		}
@@ -182,7 +179,7 @@ func (m *Store) decideGroup(c *call.Call, group []call.Check, places []place, no
 	for i := range group {
 		s := &m.shards[places[i].shard]
 		places[i].entry = s.entries.get(group[i].StateKey())
-		if group[i].Charged = (exact.Charge{At: now}); !group[i].Spec.Algorithm.Noted() {
+		if group[i].Charged = (exact.Charge{At: now}); !group[i].Spec.Noted {
 			group[i].Charged.Order = s.pasts.Order() // after the reservations that have just been given back
 		}
 	}
@@ -232,6 +229,9 @@ func (m *Store) decideGroup(c *call.Call, group []call.Check, places []place, no
 			s.reserve(entry, check.Reservation(now))
 		}
 		s.schedule(entry, full)
+	}
+	for i := range group { // behind the charge, which keeps a key of the call
+		m.shards[places[i].shard].forget(now-m.Slack, mostForgotten)
 	}
 	return nil
 }

@@ -96,7 +96,7 @@ func answerTo(t *testing.T, r *Store, groups [][]call.Check, times int, plainly 
 	t.Helper()
 	c := r.only.checks.NewCall()
 	defer r.only.checks.Free(c)
-	c.Request.SetChecks(groups, times, true, r.only.clock, r.Name)
+	c.Request.SetChecks(groups, times, true, r.only.clock, r.Prefix)
 	if c.Request.Plain && !plainly {
 		c.Request.Explain()
 	}
@@ -179,7 +179,7 @@ func settleBy(t *testing.T, r *Store, one call.Correction, plainly bool) (answer
 	lane := r.only.settlements
 	c := lane.NewCall()
 	defer lane.Free(c)
-	c.Request.SetCorrections([]call.Correction{one}, r.only.clock, r.Name)
+	c.Request.SetCorrections([]call.Correction{one}, r.only.clock, r.Prefix)
 	if c.Request.Plain && !plainly {
 		c.Request.Explain()
 	}

@@ -59,7 +59,7 @@ func (r *Store) decideLone(ctx context.Context, c *call.Call) error {
 		err = r.askApart(ctx, c.Groups)
 	}
 	if err == nil {
-		call.Decide(c.Groups[0])
+		c.Checks[0].Decide()
 	}
 	return err
 }
@@ -189,7 +189,7 @@ func (r *Store) askOnce(ctx context.Context, groups [][]call.Check, wantInstant 
 		return toldReply{}, err
 	}
 	c := s.checks.NewCall()
-	c.Request.SetChecks(groups, times, wantInstant, s.clock, r.Name)
+	c.Request.SetChecks(groups, times, wantInstant, s.clock, r.Prefix)
 	switch err := s.checks.Do(ctx, c); {
 	case errors.Is(err, batch.ErrLeft):
 		r.giveBackLater(s, c, groups, times)
@@ -212,7 +212,7 @@ func (r *Store) askOnce(ctx context.Context, groups [][]call.Check, wantInstant 
 func (r *Store) askBeside(ctx context.Context, s *server, refused error, groups [][]call.Check, wantInstant bool, times int) (toldReply, error) {
 	c := s.checks.NewCall()
 	defer s.checks.Free(c)
-	c.Request.SetChecks(groups, times, wantInstant, s.clock, r.Name)
+	c.Request.SetChecks(groups, times, wantInstant, s.clock, r.Prefix)
 	if c.Request.Plain {
 		c.Request.Explain() // so that it is sent once, even if the key holds nonsense
 	}

@@ -144,9 +144,9 @@ func groupsOf(b testing.TB, r *Store, does script.Task, checks []call.Check, eac
 			if _, err := r.Decide(b.Context(), []*call.Call{asked}); err != nil {
 				b.Fatal(err)
 			}
-			q.SetCorrections(call.Reversal(asked.Groups[0]), r.only.clock, r.Name)
+			q.SetCorrections(call.Reversal(asked.Groups[0]), r.only.clock, r.Prefix)
 		} else {
-			q.SetChecks(asked.Groups, 1, true, r.only.clock, r.Name)
+			q.SetChecks(asked.Groups, 1, true, r.only.clock, r.Prefix)
 		}
 		if q.Plain && !does.Own() {
 			q.Explain()

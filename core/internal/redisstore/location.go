@@ -77,7 +77,7 @@ func (r *Store) untilSilent(f *fetch, came time.Time) time.Duration {
 func (f *fetch) heard() time.Time {
 	last := f.began
 	for _, address := range f.from {
-		if heard := dial.Heard(address); heard.After(last) {
+		if heard := dial.SignOf(address).Heard(); heard.After(last) {
 			last = heard
 		}
 	}

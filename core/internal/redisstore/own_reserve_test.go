@@ -52,7 +52,7 @@ func TestReservationsKeepTheirPlaceAmongChecksOfTheirKey(t *testing.T) {
 			r := newStore(unknownClient{})
 			for _, checks := range c.calls {
 				own := r.only.checks.NewCall()
-				own.Request.SetChecks(callOf(checks...).Groups, 1, false, nil, r.Name)
+				own.Request.SetChecks(callOf(checks...).Groups, 1, false, nil, r.Prefix)
 				groups = append(groups, batch.Single(own))
 			}
 			var got []string

@@ -203,18 +203,16 @@ type scriptReply struct {
 // share gives each group its part of the reply. It returns the error of the script run, or an error if
 // the reply is none to these requests.
 func (a scriptReply) share(one run) error {
-	groups, text, refusal, refused := one.groups, a.text, "", false
-	if one.does.Settles() {
-		text, refusal, refused = strings.Cut(text, "\n")
-	}
+	groups := one.groups
+	text, refusal, refused := strings.Cut(a.text, "\n") // behind corrections, of which Redis has refused some
 	numbers := script.Reader{Rest: text}
 	for _, g := range groups {
 		g.Answer.Text = numbers.Cut(g.Request.Numbers)
 	}
 	at, ok := numbers.End(a.instant)
 	err := a.err
-	if err == nil && !ok {
-		err = script.Garbled(text)
+	if err == nil && (!ok || refused && !one.does.Settles()) {
+		err = script.Garbled(a.text)
 	}
 	for _, g := range groups {
 		g.Answer.At, g.Err = at, err

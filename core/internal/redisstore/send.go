@@ -10,6 +10,7 @@ import (
 
 	"github.com/weir-go/ratelimit/core/internal/batch"
 	"github.com/weir-go/ratelimit/core/internal/call"
+	"github.com/weir-go/ratelimit/core/internal/exact"
 	"github.com/weir-go/ratelimit/core/internal/script"
 )
 
@@ -212,6 +213,18 @@ func execute(ctx context.Context, pipeline redis.Pipeliner, commands []*redis.St
 			command.SetErr(err)
 		}
 	}
+}
+
+// script returns the script of a task for an algorithm, or for all if that is script.Mixed, and notes that this store
+// uses it.
+func (r *Store) script(does script.Task, of exact.Algorithm) *script.Script {
+	slot := &r.scripts[does][of]
+	if s := slot.Load(); s != nil {
+		return s
+	}
+	s := script.New(does, of, r.Clock != nil)
+	slot.Store(s)
+	return s
 }
 
 // appendCall appends the words of a script call for a run, with room for the first two, and returns whether they ask

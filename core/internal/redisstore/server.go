@@ -71,7 +71,7 @@ func (r *Store) newServer(client *redis.Client) *server {
 		Budget: r.Budget, Patience: r.Patience, InFlight: r.InFlight, MostWaiting: r.MostWaiting,
 		Full: fullBatch, Heeds: r.HeedsDeadline, Breaker: s.breaker,
 		Ready: s.ready, Connect: func(ctx context.Context) error { return r.connect(ctx, s) }, ConnectTimeout: connectTimeout,
-		Heard: s.heard,
+		Heard: dial.SignOf(s.address).Heard, // if the client has a dialer of ours, and does not hide the address, as one that asks sentinels does
 	}
 	checks, settlements := config, config
 	checks.MostInFlight = func() int { return s.connections() * 3 / 8 }
@@ -106,10 +106,6 @@ func (s *server) ready(others int) bool {
 	client := s.client.Load()
 	return client == nil || int(client.PoolStats().IdleConns) > others
 }
-
-// heard returns when the server was last known to be there, if the client has a dialer of ours and its address is known:
-// a client that asks sentinels hides it.
-func (s *server) heard() time.Time { return dial.Heard(s.address) }
 
 // busy reports whether all connections of the client are in use, some of them by the client's other
 // users. mine is how many batches of this store may hold one.

@@ -135,7 +135,7 @@ func (r *Store) settleOnce(ctx context.Context, list []call.Correction) error {
 	}
 	lane := s.laneOf(list)
 	c := lane.NewCall()
-	c.Request.SetCorrections(list, s.clock, r.Name)
+	c.Request.SetCorrections(list, s.clock, r.Prefix)
 	err = lane.Do(ctx, c)
 	if errors.Is(err, batch.ErrLeft) { // the batch still uses the call
 		return call.Sent(call.GivenUp, "core: the call was given up: %w", context.Cause(ctx))
@@ -144,7 +144,7 @@ func (r *Store) settleOnce(ctx context.Context, list []call.Correction) error {
 		err = c.Err
 	}
 	if _, elsewhere := errors.AsType[*elsewhereError](err); elsewhere {
-		c.Request.SetCorrections(list, s.clock, r.Name)
+		c.Request.SetCorrections(list, s.clock, r.Prefix)
 		if c.Request.Plain {
 			c.Request.Explain() // so that it is sent once for any state of the key
 		}

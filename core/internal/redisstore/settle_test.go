@@ -86,7 +86,7 @@ func TestASettlementThatIsNotAskedCostsNoMore(t *testing.T) {
 	} {
 		prefix := redistest.Prefix(t)
 		var q script.Request
-		q.SetCorrections(wanting(c.wanted...), nil, func(key string, _ *exact.Spec) string { return prefix + key })
+		q.SetCorrections(wanting(c.wanted...), nil, prefix)
 		var want []any
 		for _, how := range c.words {
 			want = append(want, "ask leaky 36000000000 1 1", event, int64(0), int64(0), how)

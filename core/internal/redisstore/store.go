@@ -102,18 +102,6 @@ func (r *Store) Closed() error {
 	return nil
 }
 
-// script returns the script of a task for an algorithm, or for all if that is script.Mixed, and notes that this store
-// uses it.
-func (r *Store) script(does script.Task, of exact.Algorithm) *script.Script {
-	slot := &r.scripts[does][of]
-	if s := slot.Load(); s != nil {
-		return s
-	}
-	s := script.New(does, of, r.Clock != nil)
-	slot.Store(s)
-	return s
-}
-
 // Bound runs a call to Redis within the store's budget, also if the client ignores deadlines.
 func (r *Store) Bound(ctx context.Context, do func(context.Context) error) error {
 	bounded, cancel := context.WithTimeout(ctx, r.Budget)
@@ -206,11 +194,8 @@ func (r *Store) eachServer(do func(*server)) {
 	group.Wait()
 }
 
-// Name returns the Redis key of the state that a caller's key has under a spec: see [call.AppendTag].
-func (r *Store) Name(key string, spec *exact.Spec) string {
-	var scratch [256]byte
-	return string(append(call.AppendTag(scratch[:0], r.Prefix, key), spec.StateName...))
-}
+// Name returns the Redis key of the state that a caller's key has under a spec.
+func (r *Store) Name(key string, spec *exact.Spec) string { return call.Name(r.Prefix, key, spec) }
 
 // calls counts the calls in flight that batches do not count: calls that take several batches, and calls that take none.
 // The zero value counts nothing.

@@ -99,7 +99,7 @@ func ObserveSettled(list []call.Correction, text string) error {
 			if _, ok := numbers.End(false); !ok {
 				return Garbled(word)
 			}
-			c.Observe(usage)
+			c.Usage, c.Observed = usage, true
 		}
 	}
 	return nil
@@ -129,7 +129,7 @@ func (r *Reader) next() (number int64, mark Mark) {
 // usage reads the usage of a limit, and the mark behind it.
 func (r *Reader) usage(of *exact.Spec) (usage exact.Usage, mark Mark) {
 	var seen [4]int64
-	for i := range of.Observed() {
+	for i := range of.Observed {
 		seen[i], mark = r.next()
 	}
 	return exact.Usage{Used: seen[0], Second: seen[1], Third: seen[2], Fourth: seen[3]}, mark

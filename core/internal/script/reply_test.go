@@ -78,7 +78,7 @@ func FuzzUsage(f *testing.F) {
 			}
 			spec := exact.NewSpec(p, nil)
 			words := make([]string, 0, 4)
-			for _, n := range []int64{a, b, c, d}[:algorithm.Observed()] {
+			for _, n := range []int64{a, b, c, d}[:spec.Observed] {
 				words = append(words, strconv.FormatInt(n, 10))
 			}
 			for _, condition := range []bool{false, true} {

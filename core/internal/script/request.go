@@ -94,21 +94,21 @@ func (r *Request) empty() {
 	*r = Request{Keys: r.Keys[:0], Arguments: r.Arguments[:0], Reserving: r.Reserving[:0], names: r.names[:0]}
 }
 
-// SetChecks makes the request decide groups of checks, as often as times says. key returns the Redis key of the state that a
-// caller's key has under a spec, and clock the server's time as far as it is known here, in microseconds.
-func (r *Request) SetChecks(groups [][]call.Check, times int, wantInstant bool, clock func() int64, key func(string, *exact.Spec) string) {
+// SetChecks makes the request decide groups of checks, as often as times says. clock returns the
+// server's time as far as it is known here, in microseconds, and the prefix begins every key.
+func (r *Request) SetChecks(groups [][]call.Check, times int, wantInstant bool, clock func() int64, prefix string) {
 	r.empty()
-	if len(groups) == 1 && len(groups[0]) == 1 && r.setPlain(&groups[0][0], times, wantInstant, clock, key) {
+	if len(groups) == 1 && len(groups[0]) == 1 && r.setPlain(&groups[0][0], times, wantInstant, clock, prefix) {
 		return
 	}
-	if len(groups) == 1 && len(groups[0]) == 2 && r.setPair(groups[0], times, wantInstant, key) {
+	if len(groups) == 1 && len(groups[0]) == 2 && r.setPair(groups[0], times, wantInstant, prefix) {
 		return
 	}
 	r.Instant, r.Times, r.alike = wantInstant, times, times == 1 && !call.Meet(groups)
 	for _, group := range groups {
 		for i := range group {
 			c := &group[i]
-			r.Keys = append(r.Keys, key(c.Key, c.Spec))
+			r.Keys = append(r.Keys, call.Name(prefix, c.Key, c.Spec))
 			r.appendCheck(c, i < len(group)-1, among(group, i), clock)
 			if c.Either || c.Spec.Shared { // each of the calls may be charged another one, or leaves less to share
 				r.alike = false
@@ -135,14 +135,14 @@ func (r *Request) SetChecks(groups [][]call.Check, times int, wantInstant bool, 
 
 // setPlain is SetChecks of one check. It returns false, and does nothing, unless the script of the task [OwnCheck] or [OwnReserve]
 // knows such a check.
-func (r *Request) setPlain(c *call.Check, times int, wantInstant bool, clock func() int64, key func(string, *exact.Spec) string) bool {
+func (r *Request) setPlain(c *call.Check, times int, wantInstant bool, clock func() int64, prefix string) bool {
 	reserves := c.Settled && c.Noted() || c.ReserveFor > 0
 	if !ownChecks[c.Spec.Algorithm] || c.Spec.Each > 0 || c.Either || c.OnDenial || c.Costs != nil ||
 		reserves && (times > 1 || c.Looks() || !ownReserves[c.Spec.Algorithm]) {
 		return false
 	}
-	r.Keys = append(r.Keys, key(c.Key, c.Spec))
-	r.Plain, r.Of, r.Numbers, r.checks = true, c.Spec.Algorithm, c.Spec.Observed(), 1
+	r.Keys = append(r.Keys, call.Name(prefix, c.Key, c.Spec))
+	r.Plain, r.Of, r.Numbers, r.checks = true, c.Spec.Algorithm, c.Spec.Observed, 1
 	r.Instant, r.Times, r.alike = wantInstant, times, times == 1
 	r.plain = plainCheck{
 		words: c.Spec.CheckWords(c.Charge, c.Headroom, clock), cost: costOf(c), spec: c.Spec, charged: c.Charge, headroom: c.Headroom, clock: clock,
@@ -159,17 +159,17 @@ func (r *Request) setPlain(c *call.Check, times int, wantInstant bool, clock fun
 
 // setPair is SetChecks of the check of a cap and that of a tenant's share of it. It returns false, and does nothing, unless the script
 // of the task [OwnCheck] knows the two.
-func (r *Request) setPair(group []call.Check, times int, wantInstant bool, key func(string, *exact.Spec) string) bool {
+func (r *Request) setPair(group []call.Check, times int, wantInstant bool, prefix string) bool {
 	of, share := &group[0], &group[1]
 	if !share.Spec.Shared || times > 1 || of.Looks() || of.Noted() || of.ReserveFor > 0 {
 		return false
 	}
-	r.Keys = append(r.Keys, key(of.Key, of.Spec), key(share.Key, share.Spec))
+	r.Keys = append(r.Keys, call.Name(prefix, of.Key, of.Spec), call.Name(prefix, share.Key, share.Spec))
 	r.Plain, r.Of, r.checks, r.load = true, share.Spec.Algorithm, len(group), share.Spec.Load
-	r.Numbers = of.Spec.Observed() + share.Spec.Observed()
+	r.Numbers = of.Spec.Observed + share.Spec.Observed
 	r.Instant, r.Times = wantInstant, times
 	r.plain = plainCheck{
-		words: of.Spec.CheckWords(of.Charge, of.Headroom, nil), cost: share.Spec.PairWord(weighed(of)), units: costOf(of),
+		words: of.Spec.CheckWords(of.Charge, of.Headroom, nil), cost: share.Spec.PairWord(of.Spec.WeighCheck(of.Cost)), units: costOf(of),
 		spec: of.Spec, charged: of.Charge, headroom: of.Headroom, share: share.Spec,
 	}
 	return true
@@ -180,7 +180,8 @@ func (r *Request) reserveAlone(c *call.Check) {
 	r.Reserves = true
 	if c.Noted() {
 		r.plain.noted, r.plain.words[0] = true, "2"
-		r.noted, r.Numbers = 1, numbersOf(c)
+		r.noted = 1
+		r.Numbers++ // that of the note
 	}
 	if c.ReserveFor > 0 {
 		r.Instant, r.alike = true, false
@@ -268,15 +269,18 @@ func (r *Request) appendCheck(c *call.Check, more bool, among exact.Among, clock
 	r.Arguments = append(r.Arguments, limit, costOf(c), name)
 }
 
-// costOf returns the cost of a check in the limit's units, or all of its costs.
+// costOf returns the cost of a check in the limit's units, or one more than the capacity if the cost exceeds it, or all of its
+// costs.
 func costOf(c *call.Check) any {
 	switch {
 	case c.Costs != nil:
 		return listedCosts(c)
 	case c.Units == 1 && c.Cost == 1: // most are
 		return c.Spec.UnitArgument
+	case c.Looks(): // it has nothing to fit
+		return int64(0)
 	}
-	return weighed(c)
+	return c.Spec.WeighCheck(c.Cost)
 }
 
 // among returns where the check at a place of a group stands among alternatives.
@@ -302,24 +306,15 @@ func listedCosts(c *call.Check) string {
 	return string(b)
 }
 
-// weighed returns the cost of a check in the limit's units, or one more than the capacity if the cost
-// exceeds it. A check that looks has nothing to fit.
-func weighed(c *call.Check) int64 {
-	if c.Looks() {
-		return 0
-	}
-	return c.Spec.WeighCheck(c.Cost)
-}
-
-// SetCorrections makes the request one to carry out corrections. key returns the Redis key of the
-// state of a correction. clock is as in SetChecks.
-func (r *Request) SetCorrections(list []call.Correction, clock func() int64, key func(string, *exact.Spec) string) {
+// SetCorrections makes the request one to carry out corrections. clock and prefix are as in
+// SetChecks.
+func (r *Request) SetCorrections(list []call.Correction, clock func() int64, prefix string) {
 	r.empty()
 	r.Releases = true
 	r.Plain = len(list) == 1 && ownSettlements[list[0].Spec.Algorithm] != noOwnSettlement && isPlainSettlement(&list[0])
 	for i := range list {
 		c := &list[i]
-		r.Keys = append(r.Keys, key(c.Key, c.Spec))
+		r.Keys = append(r.Keys, call.Name(prefix, c.Key, c.Spec))
 		if r.Plain {
 			settled := *c
 			r.settled = &settled
@@ -404,9 +399,9 @@ func (r *Request) appendCorrection(c *call.Correction, clock func() int64) {
 // numbersOf returns how many numbers a reply has of a check.
 func numbersOf(c *call.Check) int {
 	if c.Noted() {
-		return c.Spec.Observed() + 1
+		return c.Spec.Observed + 1
 	}
-	return c.Spec.Observed()
+	return c.Spec.Observed
 }
 
 // usedThen returns the word for the usage after a correction's charge, with the number of the charge if it was noted.

@@ -48,7 +48,7 @@ func (r *Request) close(c *call.Correction) {
 func Member(h exact.Holder, charged exact.Charge, events int, spec *exact.Spec) string {
 	member := []byte(call.HolderName(h))
 	order := charged.Order
-	if !spec.Algorithm.Noted() {
+	if !spec.Noted {
 		order = 0
 	}
 	for _, number := range [...]int64{charged.At, charged.Used, order, spec.Weigh(events)} {

@@ -183,7 +183,7 @@ func TestRequestsWeighWhatRedisTakesForThem(t *testing.T) {
 		var c call.Call
 		c.Set(checks, func(place int, own *call.Check) { *own = list[place] })
 		var r Request
-		r.SetChecks(c.Groups, 1, false, nil, func(key string, _ *exact.Spec) string { return key })
+		r.SetChecks(c.Groups, 1, false, nil, "ratelimit")
 		return r.Weight(1)
 	}
 	for _, c := range []struct {

@@ -72,7 +72,7 @@ func decide(c *call.Call, now int64, rows *rows) {
 			if group[i].ReserveFor > 0 {
 				rows.giveBackEnded(group[i].Key, group[i].Spec, now, &ended)
 			}
-			if group[i].Charged = (exact.Charge{At: now}); !group[i].Spec.Algorithm.Noted() {
+			if group[i].Charged = (exact.Charge{At: now}); !group[i].Spec.Noted {
 				group[i].Charged.Order = records[i].Order()
 			}
 		}

@@ -16,29 +16,24 @@ func TestEventsOfASettlement(t *testing.T) {
 	}
 	leaky, places := of(exact.Leaky), of(exact.Concurrent)
 	for _, c := range []struct {
-		name string
-		of   call.Settled
-		want int
+		name              string
+		of                *exact.Spec
+		units, cost, want int
 	}{
-		{"as reserved", call.Settled{Spec: leaky, Units: 3, Cost: 3}, 0},
-		{"less", call.Settled{Spec: leaky, Units: 3, Cost: 1}, -2},
-		{"more than fits", call.Settled{Spec: leaky, Units: 3, Cost: 99}, 7},
-		{"raised", call.Settled{Spec: leaky, Cost: 3, Raise: true}, 3},
-		{"forgiven", call.Settled{Spec: leaky, Cost: -2}, -2},
-		{"places", call.Settled{Spec: places, Units: 2}, -2},
+		{"as reserved", leaky, 3, 3, 0},
+		{"less", leaky, 3, 1, -2},
+		{"more than fits", leaky, 3, 99, 7},
+		{"raised", leaky, 0, 3, 3},
+		{"forgiven", leaky, 0, -2, -2},
+		{"places", places, 2, 0, -2},
 	} {
-		if got := c.of.Spec.Correction(c.of.Units, c.of.Cost, c.of.At).Events; got != c.want {
+		if got := c.of.Difference(c.units, c.cost); got != c.want {
 			t.Errorf("%s: %d events, want %d", c.name, got, c.want)
 		}
 	}
-	all := []call.Settled{
-		{Key: "key", Spec: leaky, Units: 3, Cost: 1},
-		{Key: "key", Spec: leaky, Units: 1, Cost: 1},
-		{Key: "key", Spec: leaky, Units: 3, Cost: 4},
-		{Key: "key", Spec: leaky, Units: 1, BanFor: time.Second, Cost: 9},
-	}
+	all := []exact.Correction{{Events: -2}, {}, {Events: 1}, {Events: 1, Length: 1_000_000}}
 	var list call.Corrections
-	list.Set(len(all), func(i int) call.Settled { return all[i] })
+	list.Set(len(all), func(i int) call.Correction { return call.Correction{Correction: all[i], Key: "key", Spec: leaky} })
 	if len(list.List) != 2 || list.List[0].Events != -1 || !slices.Equal(list.List[0].Of, []int{0, 1, 2}) || list.List[1].Events != 1 || list.List[1].Length != 1_000_000 {
 		t.Errorf("the corrections are %+v", list.List)
 	}
