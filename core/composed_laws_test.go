@@ -1,7 +1,7 @@
 //go:build !race
 
-// A lease without tolerance asks the store below, whatever that is: TestLeaseWithoutToleranceKeepsTheLaws has the race detector look at it over
-// memory, and make test runs these without, which takes five times as long.
+// The laws of stores in front of others. TestLeaseWithoutToleranceKeepsTheLaws and TestDenialCacheKeepsTheLaws have the race detector look at
+// them over memory, and make test runs these without it, since they take several times as long with it.
 
 package core_test
 
@@ -12,6 +12,7 @@ import (
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/core/denialcache"
 	"github.com/weir-go/ratelimit/core/storetest"
+	"github.com/weir-go/ratelimit/internal/redistest"
 )
 
 // A lease without tolerance is decision for decision the store below.
@@ -25,4 +26,13 @@ func TestLeaseWithoutToleranceKeepsTheLawsOnEveryStore(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) { fewer(t, 30, unleased(newStore)) })
 	}
+}
+
+// The laws hold for answers that are repeated from memory in a cluster.
+func TestDenialCacheKeepsTheLawsInACluster(t *testing.T) {
+	client := redistest.SharedCluster(t).Client(t)
+	fewer(t, 15, func(t *testing.T, now func() time.Time) core.Store {
+		store := core.NewRedis(client, core.WithClock(now), core.WithPrefix(redistest.Prefix(t)), core.WithBudget(time.Minute))
+		return denialcache.New(store, 1000, core.WithClock(now))
+	})
 }
