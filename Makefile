@@ -54,7 +54,8 @@ test-root:
 	$(GO) test $(VET) -race -shuffle=$(SHUFFLE) -count=1 -timeout 30m ./...
 test-modules:
 	$(call in_modules,$(GO) test $(VET) -race -shuffle=$(SHUFFLE) -count=1 -timeout 30m -p 1 ./...,2)
-# The tests that the race detector would slow down for nothing: they compute in one goroutine, measure memory, or ask what other programs do.
+# The tests that the race detector would slow down for nothing: they compute in one goroutine, measure memory, ask what other programs do, or
+# hold to the laws what other tests have it look at.
 test-unraced:
 	@sh .ci/unraced $(GO) test $(VET) -shuffle=$(SHUFFLE) -count=1 -timeout 30m
 

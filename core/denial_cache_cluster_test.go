@@ -111,12 +111,3 @@ func TestDenialCacheForgetsWhatAClusterGivesBack(t *testing.T) {
 		t.Errorf("%d charges were given back of calls that are known to be denied", calls)
 	}
 }
-
-// The laws hold for answers that are repeated from memory in a cluster.
-func TestDenialCacheKeepsTheLawsInACluster(t *testing.T) {
-	client := redistest.SharedCluster(t).Client(t)
-	fewer(t, 15, func(t *testing.T, now func() time.Time) core.Store {
-		store := core.NewRedis(client, core.WithClock(now), core.WithPrefix(redistest.Prefix(t)), core.WithBudget(time.Minute))
-		return denialcache.New(store, 1000, core.WithClock(now))
-	})
-}

@@ -74,19 +74,12 @@ func (b *book) sum(t *testing.T) core.Leased {
 }
 
 // ε = 0 is decision for decision the store below, whatever that is, and so is a key that is not hot.
-func TestLeaseWithoutToleranceKeepsTheLaws(t *testing.T) {
-	for name, newStore := range map[string]storetest.Factory{
-		"memory": newMemory, "redis": newRedis(t),
-		"table": func(_ *testing.T, now func() time.Time) core.Store { return core.NewTableStore(newTable(now)) },
-		"denial cache": func(t *testing.T, now func() time.Time) core.Store {
-			return denialcache.New(newMemory(t, now), 1000, core.WithClock(now))
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			fewer(t, 30, func(t *testing.T, now func() time.Time) core.Store {
-				return core.Lease(newStore(t, now), core.Tolerance{})
-			})
-		})
+func TestLeaseWithoutToleranceKeepsTheLaws(t *testing.T) { fewer(t, 30, unleased(newMemory)) }
+
+// unleased returns a factory of stores that lease without tolerance.
+func unleased(newStore storetest.Factory) storetest.Factory {
+	return func(t *testing.T, now func() time.Time) core.Store {
+		return core.Lease(newStore(t, now), core.Tolerance{})
 	}
 }
 

@@ -1,3 +1,7 @@
+//go:build !race
+
+// One goroutine fills the memory, which is measured: make test runs these tests without the race detector, which takes several times as long.
+
 package core_test
 
 import (

@@ -106,41 +106,6 @@ func TestRecommendWithoutAPlace(t *testing.T) {
 	}
 }
 
-// One line with a wrong year changes no proposal, and is told of.
-func TestOneWrongYearChangesNothing(t *testing.T) {
-	var lines []string
-	for i := range 3000 {
-		lines = append(lines, combinedLine(fmt.Sprintf("192.0.2.%d", 1+i%200), "-", `"GET / HTTP/1.1"`, i))
-	}
-	proposals := func(r report.Report) (all []string) {
-		for _, p := range r.Proposals {
-			all = append(all, p.Limit)
-		}
-		return all
-	}
-	want := proposals(recommended(t, strings.Join(lines, ""), "-"))
-	for _, at := range []int{0, 1500, 2999, 3000} {
-		wrong := strings.Replace(combinedLine("192.0.2.7", "-", `"GET / HTTP/1.1"`, at), "2026", "2036", 1)
-		log := strings.Join(slices.Insert(slices.Clone(lines), at, wrong), "")
-		page := filepath.Join(t.TempDir(), "page.html")
-		r := recommended(t, log, "-out", page, "-")
-		if got := proposals(r); !slices.Equal(got, want) || r.Log.Aside != 1 || r.Log.Requests != 3000 {
-			t.Errorf("as line %d: %q, want %q; %+v", at, got, want, r.Log)
-		}
-		const says = "1 of 3001 lines has a time far outside of the lines around it, and counts nowhere. Its time is 2036-11-22T08:"
-		if text, err := os.ReadFile(page); err != nil || !strings.Contains(string(text), says) {
-			t.Errorf("the page does not say it: %v", err)
-		}
-		if code, out, _ := weir(t, log, "recommend", "-out", page, "-"); code != 0 || !strings.Contains(out, says) {
-			t.Errorf("exit code %d: %s", code, out)
-		}
-		limits := policiesFile(t, "limits: {a: 'leaky 10, 1/s'}\npolicies: [{key: ip, limit: a}]\n")
-		if code, out, messages := weir(t, log, "simulate", limits, "-"); code != 0 || !strings.Contains(out, says) {
-			t.Errorf("exit code %d: %s%s", code, out, messages)
-		}
-	}
-}
-
 // A line of many megabytes is one that cannot be read, and those around it can be.
 func TestOneEndlessLine(t *testing.T) {
 	var log strings.Builder

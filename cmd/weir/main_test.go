@@ -14,11 +14,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/policies"
 
 	"github.com/weir-go/ratelimit/cmd/weir/internal/report"
-	"github.com/weir-go/ratelimit/cmd/weir/internal/shoptest"
 	"github.com/weir-go/ratelimit/internal/redistest"
 )
 
@@ -52,37 +50,6 @@ func recommended(t *testing.T, stdin string, args ...string) report.Report {
 		t.Fatal(err)
 	}
 	return r
-}
-
-func TestRecommendForAShop(t *testing.T) {
-	log := shopLog(t, 1, 400)
-	r := recommended(t, "", "-names", "plain", log)
-	if len(r.Proposals) != 3 || r.Proposals[0].Name != "invisible" || r.Proposals[0].Normal != 0 || r.Keys.Suspects != 5 || len(r.Days) != 1 {
-		t.Fatalf("%+v, %+v", r.Proposals, r.Keys)
-	}
-	for _, p := range r.Proposals {
-		limit, err := core.ParseLimit(p.Limit)
-		if err != nil || limit.Name() != p.Name || limit.String() != p.Limit {
-			t.Errorf("%q is read as %v, %v", p.Limit, limit, err)
-		}
-	}
-	remarks := make(map[string]string)
-	suspect := make(map[string]bool)
-	for _, s := range r.Denied {
-		remarks[s.Key] = strings.Join(s.Remarks, "; ")
-		suspect[s.Key] = s.Suspect
-	}
-	for key, want := range map[string]string{
-		shoptest.Scanner: "looks like abuse", shoptest.Guesser: "one or two paths", shoptest.Scraper: "a crawler", shoptest.Office: "many people",
-		shoptest.Monitor: "as busy by night as by day",
-	} {
-		if !strings.Contains(remarks[key], want) {
-			t.Errorf("of %s it says %q, and not that it is %s", key, remarks[key], want)
-		}
-	}
-	if !suspect[shoptest.Scanner] || !suspect[shoptest.Guesser] || !suspect[shoptest.Scraper] || suspect[shoptest.Office] {
-		t.Errorf("suspects: %v", suspect)
-	}
 }
 
 // Standard input is read as a file is.
@@ -173,57 +140,6 @@ func TestHelp(t *testing.T) {
 		if code, out, messages := weir(t, "", c.args...); code != 0 || !strings.Contains(out, c.says) {
 			t.Errorf("weir %q: exit code %d, %s%s", c.args, code, out, messages)
 		}
-	}
-}
-
-// The report names no key of the log, unless it is asked to.
-func TestKeysAreHashed(t *testing.T) {
-	log := shopLog(t, 1, 100)
-	page := filepath.Join(t.TempDir(), "page.html")
-	_, out, messages := weir(t, "", "recommend", "-json", "-out", page, log)
-	text, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err, messages)
-	}
-	for _, address := range []string{shoptest.Scanner, shoptest.Guesser, shoptest.Scraper, shoptest.Office, "10.1."} {
-		if strings.Contains(out, address) || bytes.Contains(text, []byte(address)) {
-			t.Errorf("%s is in the report", address)
-		}
-	}
-	one, two, other := hashed("a")("key"), hashed("a")("key"), hashed("b")("key")
-	random, again := hashed("")("key"), hashed("")("key")
-	if one != two || one == other || random == again {
-		t.Errorf("hashes: %s, %s, %s, %s, %s", one, two, other, random, again)
-	}
-}
-
-// A proposal as a file makes sense, and denies whom the report says.
-func TestProposalsAsFiles(t *testing.T) {
-	dir := t.TempDir()
-	for _, name := range proposals {
-		path := filepath.Join(dir, name+".yaml")
-		r := recommended(t, "", "-late", "59s", "-route", "/", "-route", "GET /blog/{page...}", "-policies", path, "-proposal", name, realLog)
-		p := r.Proposals[slices.IndexFunc(r.Proposals, func(p report.Proposal) bool { return p.Name == name })]
-		code, out, messages := weir(t, "", "check", path)
-		if want := name + ": / or GET /blog/{page...}; " + p.Limit + "; "; code != 0 || !strings.Contains(out, want) || !strings.Contains(out, "a shadow") {
-			t.Errorf("exit code %d: %s%s, want %s", code, out, messages, want)
-		}
-		if l := outcomeOf(t, simulated(t, "-late", "59s", path, realLog), name); !l.Shadow || l.Denied != p.Denied || l.DeniedKeys != p.Keys || int64(l.Requests) != r.Log.Requests {
-			t.Errorf("%s denies %d requests of %d keys: simulate says %d of %d", p.Limit, p.Denied, p.Keys, l.Denied, l.DeniedKeys)
-		}
-		before, _ := os.ReadFile(path)
-		if code, _, messages = weir(t, line, "recommend", "-out", filepath.Join(dir, "page.html"), "-policies", path, "-"); code != exitFailed || !strings.Contains(messages, "exists") {
-			t.Errorf("over a file that is there: exit code %d: %s", code, messages)
-		}
-		if after, _ := os.ReadFile(path); !bytes.Equal(before, after) {
-			t.Errorf("the file that was there is now\n%s", after)
-		}
-	}
-	if code, _, messages := weir(t, line, "recommend", "-proposal", "loose", "-"); code != exitUsage {
-		t.Errorf("exit code %d: %s", code, messages)
-	}
-	if code, _, messages := weir(t, strings.Repeat(strings.ReplaceAll(line, "200", "404"), 20), "recommend", "-out", filepath.Join(dir, "page.html"), "-policies", filepath.Join(dir, "none"), "-"); code != exitEmpty {
-		t.Errorf("without a proposal: exit code %d: %s", code, messages)
 	}
 }
 

@@ -1,14 +1,10 @@
 package main
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
-
-	"github.com/weir-go/ratelimit/cmd/weir/internal/report"
 )
 
 // realLog is a log of Apache: testdata/README.md says whose. Its lines are out of order by up to 59 seconds.
@@ -48,52 +44,5 @@ func TestRecommendSaysThatALogIsOutOfOrder(t *testing.T) {
 	code, _, messages := weir(t, "", "recommend", "-out", page, realLog)
 	if text, err := os.ReadFile(page); err != nil || code != 0 || !strings.Contains(messages, want) || !strings.Contains(string(text), want) {
 		t.Errorf("exit code %d, %v: %s", code, err, messages)
-	}
-}
-
-// What recommend says of a real log, the guard and the store in memory say as well: at each rate, the burst that all keys need denies nobody,
-// and one less denies somebody; and each proposal denies as many requests, of as many keys.
-func TestSimulateAgreesWithRecommendOnARealLog(t *testing.T) {
-	r := recommended(t, "", "-late", "59s", realLog)
-	var limits, policies strings.Builder
-	shadow := func(name, limit string) {
-		fmt.Fprintf(&limits, "  %s: %s\n", name, limit)
-		fmt.Fprintf(&policies, "  - limit: %s\n    key: ip\n    shadow: true\n", name)
-	}
-	tried := 0
-	for i := 0; i < len(r.Bursts); i += 4 {
-		b := r.Bursts[i]
-		tried++
-		shadow("need"+strconv.Itoa(i), fmt.Sprintf("leaky %d, %s", b.MaxAll, b.Rate))
-		if b.MaxAll > 1 {
-			shadow("less"+strconv.Itoa(i), fmt.Sprintf("leaky %d, %s", b.MaxAll-1, b.Rate))
-		}
-	}
-	proposals := make(map[string]report.Proposal)
-	for _, p := range r.Proposals {
-		proposals[p.Name] = p
-		shadow(p.Name, strings.TrimPrefix(p.Limit, p.Name+": "))
-	}
-	result := simulated(t, "-late", "59s", policiesFile(t, "limits:\n"+limits.String()+"policies:\n"+policies.String()), realLog)
-	less := 0
-	for _, l := range result.Limits {
-		p, proposed := proposals[l.Name]
-		switch {
-		case l.Requests != 10_000 || !l.Shadow:
-			t.Errorf("%+v", l)
-		case proposed:
-			if l.Denied != p.Denied || l.DeniedKeys != p.Keys {
-				t.Errorf("%s denies %d requests of %d keys, and recommend says %d of %d", p.Limit, l.Denied, l.DeniedKeys, p.Denied, p.Keys)
-			}
-		case strings.HasPrefix(l.Name, "less"):
-			if less++; l.Denied == 0 {
-				t.Errorf("%s denies nobody", l.Name)
-			}
-		case l.Denied > 0:
-			t.Errorf("%s denies %d requests", l.Name, l.Denied)
-		}
-	}
-	if less < tried/2 {
-		t.Errorf("at %d of %d rates a key needs more than 1", less, tried)
 	}
 }

@@ -69,7 +69,7 @@ func (s *clusterSite) soakPhase(t *testing.T, breaks bool) (calls int) {
 	t.Helper()
 	reader := s.reader(t)
 	stays := &leftovers{}
-	limiter := s.limiter(t, core.WithBudget(budget), core.WithLogger(slog.New(stays)))
+	limiter := s.limiter(t, budget, core.WithLogger(slog.New(stays)))
 	roomy, full := core.SlidingLog(1_000_000, 24*time.Hour), core.FixedWindow(1, 24*time.Hour)
 	if _, err := reader.Allow(t.Context(), "full", full); err != nil {
 		t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -40,11 +41,12 @@ func (s *clusterSite) set(f faultproxy.Fault) {
 }
 
 // limiter returns a limiter whose client is set up as core.Open does.
-func (s *clusterSite) limiter(t *testing.T, options ...core.Option) *core.Limiter {
+func (s *clusterSite) limiter(t *testing.T, budget time.Duration, options ...core.Option) *core.Limiter {
 	t.Helper()
+	timeout := longer(budget)
 	client := redis.NewClusterClient(&redis.ClusterOptions{
 		Addrs: s.Addrs(), MaxRetries: -1, ContextTimeoutEnabled: true,
-		DialTimeout: forever, ReadTimeout: forever, WriteTimeout: forever, PoolTimeout: forever,
+		DialTimeout: timeout, ReadTimeout: timeout, WriteTimeout: timeout, PoolTimeout: timeout,
 		Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
 			var dialer net.Dialer
 			if p := s.proxies[addr]; p != nil {
@@ -53,7 +55,7 @@ func (s *clusterSite) limiter(t *testing.T, options ...core.Option) *core.Limite
 			return dialer.DialContext(ctx, network, addr)
 		},
 	})
-	limiter := core.New(core.NewRedis(client, append([]core.Option{core.WithPrefix(s.prefix), core.WithLogger(discard)}, options...)...))
+	limiter := core.New(core.NewRedis(client, append([]core.Option{core.WithPrefix(s.prefix), core.WithBudget(budget), core.WithLogger(discard)}, options...)...))
 	t.Cleanup(func() {
 		_ = limiter.Close()
 		_ = client.Close()
@@ -86,7 +88,7 @@ func TestNetworkOfACluster(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			s := newClusterSite(t, cluster)
-			l := begin(t, budget, s.limiter(t), s.limiter(t, core.WithBreaker(0, 0)))
+			l := begin(t, budget, s.limiter(t, budget), s.limiter(t, budget, core.WithBreaker(0, 0)))
 			l.awaitNormal()
 			s.set(test.fault)
 			l.awaitFailures(outage)
@@ -104,7 +106,7 @@ func TestNetworkOfACluster(t *testing.T) {
 func TestSlotsMove(t *testing.T) {
 	t.Parallel()
 	s := newClusterSite(t, redistest.StartCluster(t))
-	l := begin(t, patient, s.limiter(t, core.WithBudget(patient)))
+	l := begin(t, patient, s.limiter(t, patient))
 	l.awaitNormal()
 	for round := range 2 {
 		for _, a := range l.accounts {
@@ -123,7 +125,7 @@ func TestSlotsMove(t *testing.T) {
 func TestCallAboutAKeyThatIsHalfMoved(t *testing.T) {
 	t.Parallel()
 	s := newClusterSite(t, redistest.StartCluster(t))
-	limiter := s.limiter(t, core.WithBudget(patient), core.WithBreaker(0, 0))
+	limiter := s.limiter(t, patient, core.WithBreaker(0, 0))
 	checks := []core.Check{
 		{Key: "key", Limit: core.Leaky(10, core.PerDay(1)), Cost: 1},
 		{Key: "key", Limit: core.GCRA(10, core.PerDay(1)), Cost: 1},
@@ -229,7 +231,7 @@ func (s *clusterSite) owner(t *testing.T, slot int64, nodes []*redis.Client) (ow
 func TestMasterIsReplacedByItsReplica(t *testing.T) {
 	t.Parallel()
 	s := newClusterSite(t, redistest.StartReplicatedCluster(t))
-	l := begin(t, budget, s.limiter(t), s.limiter(t, core.WithBreaker(0, 0)))
+	l := begin(t, budget, s.limiter(t, budget), s.limiter(t, budget, core.WithBreaker(0, 0)))
 	l.awaitNormal()
 	s.Nodes()[0].Stop(t)
 	l.awaitFailures(100)

@@ -20,6 +20,10 @@ const (
 	tooLong = budget + slack + 2*time.Second
 )
 
+// longer returns a timeout that is longer than a call with a budget may take, and no more than that: a client gives up a connection on
+// which nothing comes when it has passed, and the tests wait for it.
+func longer(budget time.Duration) time.Duration { return budget + 2*slack }
+
 // site is a server and the way to it, both of which can fail.
 type site struct {
 	server *redistest.Server
@@ -51,8 +55,9 @@ func (s *site) do(t *testing.T, words ...any) {
 // timeouts that are of no help.
 func (s *site) heeding(t *testing.T, budget time.Duration, options ...core.Option) *core.Limiter {
 	t.Helper()
+	timeout := longer(budget)
 	return s.limiter(t, budget, &redis.Options{
-		ContextTimeoutEnabled: true, DialTimeout: forever, ReadTimeout: forever, WriteTimeout: forever, PoolTimeout: forever,
+		ContextTimeoutEnabled: true, DialTimeout: timeout, ReadTimeout: timeout, WriteTimeout: timeout, PoolTimeout: timeout,
 	}, options)
 }
 

@@ -28,7 +28,7 @@ func movedLimits() []core.Quota {
 func TestEveryVerbWhileASlotMoves(t *testing.T) {
 	t.Parallel()
 	s := newClusterSite(t, redistest.StartCluster(t))
-	limiter := s.limiter(t, core.WithBudget(patient), core.WithBreaker(0, 0))
+	limiter := s.limiter(t, patient, core.WithBreaker(0, 0))
 	if err := limiter.Ping(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -185,7 +185,7 @@ func (s *clusterSite) openSlot(t *testing.T, tag string) (slot int64) {
 func TestDeniedCallsLeaveNothingWhileASlotMoves(t *testing.T) {
 	t.Parallel()
 	s := newClusterSite(t, redistest.StartCluster(t))
-	limiter := s.limiter(t, core.WithBudget(patient), core.WithBreaker(0, 0))
+	limiter := s.limiter(t, patient, core.WithBreaker(0, 0))
 	ctx := t.Context()
 	limit, one := core.Leaky(100, core.PerDay(1)), core.GCRA(1, core.PerDay(1))
 	s.openSlot(t, "moving")
@@ -209,7 +209,7 @@ func TestDeniedCallsLeaveNothingWhileASlotMoves(t *testing.T) {
 func TestOtherKeysGoOnWhileASlotMoves(t *testing.T) {
 	t.Parallel()
 	s := newClusterSite(t, redistest.StartCluster(t))
-	limiter := s.limiter(t, core.WithBudget(patient), core.WithBreaker(0, 0))
+	limiter := s.limiter(t, patient, core.WithBreaker(0, 0))
 	slot := s.openSlot(t, "moving")
 	first := s.Nodes()[0].Client(t)
 	var others []string // in other slots of the same node

@@ -4,5 +4,5 @@
 // rapid draws and shrinks the histories.
 //
 // ledger_test.go is the model: it sees all that reaches the store. link_test.go is the way there,
-// process_test.go a process with its work, and world_test.go the laws, which are looked at after every step.
+// process_test.go a process with its work, and world_test.go the laws of places_test.go, which are looked at after every step.
 package simulation

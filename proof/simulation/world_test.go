@@ -5,7 +5,6 @@ import (
 	"errors"
 	"slices"
 	"sync"
-	"testing"
 	"testing/synctest"
 	"time"
 
@@ -13,21 +12,6 @@ import (
 
 	"github.com/weir-go/ratelimit/core"
 )
-
-// However processes take, wait for and give back places, and whatever becomes of their calls, of their links and of
-// themselves:
-//
-//   - never more places are held than there are, and tokens grow
-//   - whoever believes to hold places holds them
-//   - what a dead process held is free after exactly the lease
-//   - a process that is well keeps nothing that it was not given, and gives back what it does not know to have
-//   - waiters of a process who want the same are served in their order, and at once when the process itself has given
-//     places back
-//   - no waiter waits for longer than a poll while its places are free, unless another one has been overtaken for its patience
-//   - in the end all places are free, and no goroutine is left
-func TestPlacesOfSeveralProcesses(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) { rapid.SyncTest(t, severalProcesses) })
-}
 
 // longestPoll is how long after it was given back in another process a place is noticed at the latest.
 const longestPoll = 100 * time.Millisecond
