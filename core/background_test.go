@@ -11,6 +11,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/weir-go/ratelimit/internal/bubbletest"
 )
 
 // reservedBy returns reservations of a unit each.
@@ -29,7 +31,7 @@ func reservedBy(t *testing.T, l *Limiter, limit Limit, n int) []*Reservation {
 
 // A short outage loses no settlement in the background.
 func TestSettlementsInTheBackgroundAreTriedAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		s := &deaf{slow: &slow{Store: NewMemory()}, refuses: 15} // for a second and a half
 		l, limit := New(s, WithLogger(slog.New(slog.DiscardHandler))), FixedWindow(1000, time.Hour)
 		defer l.Close()
@@ -101,7 +103,7 @@ func lostIn(t *testing.T, log string) (lost int) {
 // A server that stays away makes no queue that grows for as long as it does: what was tried for two seconds in vain is given up,
 // and logged with its number. What was not tried yet has its own two seconds.
 func TestSettlementsInTheBackgroundAreGivenUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		var log writtenLog
 		s := &deaf{slow: &slow{Store: NewMemory()}, refuses: 1 << 30}
 		l, limit := New(s, WithLogger(slog.New(slog.NewTextHandler(&log, nil)))), FixedWindow(1000, time.Hour)
@@ -132,7 +134,7 @@ func TestSettlementsInTheBackgroundAreGivenUp(t *testing.T) {
 
 // What Close has no time for is logged with its number.
 func TestSettlementsInTheBackgroundAreDrained(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		for refuses, want := range map[int]int{5: 0, 1 << 30: 600} {
 			var log writtenLog
 			s := &deaf{slow: &slow{Store: NewMemory()}, refuses: refuses}
@@ -155,7 +157,7 @@ func TestSettlementsInTheBackgroundAreDrained(t *testing.T) {
 
 // Where as many wait as may, a reservation is not settled later, and can be settled at once.
 func TestSettlementsForWhichTheBackgroundHasNoRoom(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		s := &deaf{slow: &slow{Store: NewMemory()}, refuses: 1 << 30}
 		l, limit := New(s, WithLogger(slog.New(slog.DiscardHandler))), FixedWindow(1_000_000, time.Hour)
 		defer l.Close()
@@ -184,7 +186,7 @@ func TestSettlementsForWhichTheBackgroundHasNoRoom(t *testing.T) {
 
 // Places that are given back wait for no settlement of anything else.
 func TestPlacesInTheBackgroundWaitForNobody(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		s := &stuck{Store: NewMemory(), free: make(chan struct{})}
 		l := New(s, WithLogger(slog.New(slog.DiscardHandler)))
 		defer l.Close()
@@ -226,7 +228,7 @@ func (s *stuck) Settle(ctx context.Context, list []Settlement) error {
 
 // Nothing is tried again when the store is closed: the goroutine ends at once.
 func TestSettlementsInTheBackgroundEndWithTheStore(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		memory := NewMemory()
 		l := New(memory, WithLogger(slog.New(slog.DiscardHandler)))
 		r := reservedBy(t, l, FixedWindow(10, time.Hour), 1)[0]
@@ -252,7 +254,7 @@ func (fragile) Settle(context.Context, []Settlement) error { panic("out of order
 // A store that panics in the background does not end the process: what it was to settle is given up and
 // logged, and others are settled.
 func TestStoresThatPanicInTheBackground(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		var log writtenLog
 		l := New(fragile{NewMemory()}, WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
 		for _, r := range reservedBy(t, l, FixedWindow(10, time.Hour), 2) {

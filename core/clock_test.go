@@ -2,12 +2,13 @@ package core
 
 import (
 	"testing"
-	"testing/synctest"
 	"time"
+
+	"github.com/weir-go/ratelimit/internal/bubbletest"
 )
 
 func TestTheForwardClockCountsMicroseconds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		now := forwardClock()
 		time.Sleep(time.Second + time.Microsecond)
 		if got := now(); got != time.Now().UnixMicro() {

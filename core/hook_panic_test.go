@@ -6,8 +6,9 @@ import (
 	"reflect"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
+
+	"github.com/weir-go/ratelimit/internal/bubbletest"
 
 	"github.com/redis/go-redis/v9"
 
@@ -64,7 +65,7 @@ var hookWork = map[string]func(t *testing.T, options ...core.Option){
 	"Waiting": func(t *testing.T, options ...core.Option) { usePlace(t, core.New(core.NewMemory(), options...)) },
 	"Held":    func(t *testing.T, options ...core.Option) { usePlace(t, core.New(core.NewMemory(), options...)) },
 	"Renewal": func(t *testing.T, options ...core.Option) {
-		synctest.Test(t, func(t *testing.T) {
+		bubbletest.Run(t, func(t *testing.T) {
 			limiter := core.New(core.NewMemory(), options...)
 			permit := acquire(t, limiter, "key", single)
 			time.Sleep(10 * time.Minute)
@@ -96,7 +97,7 @@ var hookWork = map[string]func(t *testing.T, options ...core.Option){
 		}
 	},
 	"Leased": func(t *testing.T, options ...core.Option) {
-		synctest.Test(t, func(t *testing.T) {
+		bubbletest.Run(t, func(t *testing.T) {
 			limiter := core.New(core.Lease(core.NewMemory(), core.Tolerance{Over: 0.1}, options...))
 			allow := ask(t, limiter)
 			for range 2000 {

@@ -5,6 +5,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/ratelimit/internal/bubbletest"
+
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/core/denialcache"
 )
@@ -18,7 +20,7 @@ func TestLeaseRemembersDenials(t *testing.T) {
 		core.SlidingWindow(1000, 10*time.Second): 1000, core.SlidingLog(1000, 10*time.Second): 30,
 	} {
 		t.Run(limit.Algorithm(), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubbletest.Run(t, func(t *testing.T) {
 				store, repeated := &asks{Store: core.NewMemory()}, 0
 				direct := core.New(store.Store)
 				l := core.New(core.Lease(store, core.Tolerance{Over: 0.2}, core.WithTrace(core.Trace{Repeated: func() { repeated++ }})))

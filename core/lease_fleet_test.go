@@ -7,8 +7,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
+
+	"github.com/weir-go/ratelimit/internal/bubbletest"
 
 	"github.com/weir-go/ratelimit/core"
 )
@@ -35,7 +36,7 @@ func TestLeasesOfAFleet(t *testing.T) {
 	limit := core.TokenBucket(limited, core.PerSecond(limited)) // leases last 100 ms
 	for _, demand := range []int{500_000, 900_000, 1_200_000, 2_000_000} {
 		t.Run(strconv.Itoa(demand), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubbletest.Run(t, func(t *testing.T) {
 				store, b := &asks{Store: core.NewMemory()}, new(book)
 				pause := time.Duration(float64(time.Second) * servers * workers * units / float64(demand))
 				var asked, admitted atomic.Int64

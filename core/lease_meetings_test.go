@@ -8,13 +8,15 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/ratelimit/internal/bubbletest"
+
 	"github.com/weir-go/ratelimit/core"
 )
 
 // inLeased runs a test with a limiter that leases, and with a limit of 1,000 a second whose "key" is leased already.
 func inLeased(t *testing.T, test func(t *testing.T, l *core.Limiter, store core.Store, hot core.Quota)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		store, limit := core.NewMemory(), core.Leaky(1000, core.PerSecond(1000))
 		l := core.New(core.Lease(store, core.Tolerance{Over: 0.2}))
 		defer func() {
@@ -48,7 +50,7 @@ func TestLeaseEndsWithTheCalendarsWindow(t *testing.T) {
 		"a month":     core.Calendar(50_000_000, core.Monthly("America/New_York")).Named("plan"),
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubbletest.Run(t, func(t *testing.T) {
 				l := core.New(core.Lease(core.NewMemory(), core.Tolerance{Over: 1}))
 				defer l.Close()
 				first := mustAllow(t, l, "key", limit, 1)
@@ -67,7 +69,7 @@ func TestLeaseEndsWithTheCalendarsWindow(t *testing.T) {
 
 // A calendar of few units stays exact: fewer than two of them flow in the time of a lease.
 func TestCalendarOfFewUnitsStaysExact(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		l, limit := core.New(core.Lease(core.NewMemory(), core.Tolerance{Over: 1})), core.Calendar(10_000, core.Monthly("UTC"))
 		defer l.Close()
 		for range 100 {
@@ -151,7 +153,7 @@ func TestPlacesAreNotLeased(t *testing.T) {
 // What is reserved, for good or for a time, grows and is settled in the store: nothing of it comes from a lease, and nothing
 // is given back twice.
 func TestReservationsAreNotLeased(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		store, limit := core.NewMemory(), core.FixedWindow(100_000, time.Hour)
 		l := core.New(core.Lease(store, core.Tolerance{Over: 0.1}))
 		warm(t, l, "key", limit)
@@ -195,7 +197,7 @@ func TestExactTwinLeavesLeases(t *testing.T) {
 
 // A call of which only a part is leased asks the store about all of it, and spends nothing of the leases.
 func TestCallLeasedInPartSpendsNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		b, limit := new(book), core.FixedWindow(100_000, time.Hour)
 		l := core.New(core.Lease(core.NewMemory(), core.Tolerance{Over: 0.1}, b.trace()))
 		leased := 0
@@ -243,7 +245,7 @@ func TestLeasesOfSlidingLimitsAreMetered(t *testing.T) {
 	for _, limit := range []core.Quota{
 		core.SlidingLog(10_000, time.Second), core.SlidingWindow(10_000, time.Second), core.GCRA(10_000, core.PerSecond(10_000)),
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		bubbletest.Run(t, func(t *testing.T) {
 			store := &askedFor{Store: core.NewMemory()}
 			l := core.New(core.Lease(store, core.Tolerance{Over: 0.1}))
 			warm(t, l, "key", limit)

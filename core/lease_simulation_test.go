@@ -9,8 +9,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
+
+	"github.com/weir-go/ratelimit/internal/bubbletest"
 
 	"github.com/weir-go/ratelimit/core"
 )
@@ -166,7 +167,7 @@ func TestLeasesOfSeveralProcesses(t *testing.T) {
 		t.Run(limit.Algorithm(), func(t *testing.T) {
 			leased := 0
 			for seed := range uint64(seeds) {
-				synctest.Test(t, func(t *testing.T) {
+				bubbletest.Run(t, func(t *testing.T) {
 					h, step := simulateLeases(t, seed, limit, over)
 					leased += h.leased
 					if excess := h.excess(limit, over, step); excess > 1e-6 {

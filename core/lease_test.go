@@ -9,6 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/ratelimit/internal/bubbletest"
+
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/core/denialcache"
 	"github.com/weir-go/ratelimit/core/storetest"
@@ -91,7 +93,7 @@ func TestLeaseOfAHotKey(t *testing.T) {
 		core.Calendar(10_000, core.Every(time.Second)),
 	} {
 		t.Run(limit.Algorithm(), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubbletest.Run(t, func(t *testing.T) {
 				store, b := &asks{Store: core.NewMemory()}, new(book)
 				l := core.New(core.Lease(store, core.Tolerance{Over: 0.2}, b.trace()))
 				leased := 0
@@ -145,7 +147,7 @@ func TestLeaseReturnsWhatIsNotSpent(t *testing.T) {
 		core.Leaky(100_000, core.PerHour(100_000)), core.FixedWindow(100_000, time.Hour), core.SlidingWindow(100_000, time.Hour), core.SlidingLog(100_000, time.Hour),
 	} {
 		t.Run(limit.Algorithm(), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubbletest.Run(t, func(t *testing.T) {
 				store, b := core.NewMemory(), new(book)
 				l := core.New(core.Lease(store, core.Tolerance{Over: 0.1}, b.trace()))
 				spent := 0
@@ -197,7 +199,7 @@ func TestLeaseAsksTheStore(t *testing.T) {
 		"one is cold":  {check, {Key: "cold", Limit: limit}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubbletest.Run(t, func(t *testing.T) {
 				l := core.New(core.Lease(core.NewMemory(), core.Tolerance{Over: 0.2}))
 				defer l.Close()
 				for range 20 {
@@ -236,7 +238,7 @@ func TestLeaseAsksTheStore(t *testing.T) {
 
 // Several checks are all answered from leases, or none is.
 func TestLeaseOfSeveralChecks(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		store, b := &asks{Store: core.NewMemory()}, new(book)
 		l := core.New(core.Lease(store, core.Tolerance{Over: 0.2}, b.trace()))
 		checks := []core.Check{
@@ -275,7 +277,7 @@ func TestLeaseOfSeveralChecks(t *testing.T) {
 
 // A Reset here ends the leases of the key, and so do other numbers of a named limit.
 func TestLeaseEndsWithResetAndPlan(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		limit := core.FixedWindow(100_000, time.Hour).Named("plan")
 		store := core.NewMemory()
 		l := core.New(core.Lease(store, core.Tolerance{Over: 0.1}))

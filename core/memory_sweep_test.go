@@ -8,8 +8,9 @@ import (
 	"fmt"
 	"runtime"
 	"testing"
-	"testing/synctest"
 	"time"
+
+	"github.com/weir-go/ratelimit/internal/bubbletest"
 
 	"github.com/weir-go/ratelimit/core"
 )
@@ -52,7 +53,7 @@ func TestMemoryForgetsWhatNobodyAsksAboutAgain(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubbletest.Run(t, func(t *testing.T) {
 				store := core.NewMemory()
 				limiter := core.New(store)
 				allow := ask(t, limiter)
@@ -81,7 +82,7 @@ func TestMemoryForgetsWhatNobodyAsksAboutAgain(t *testing.T) {
 
 // The keys that are in use stay, whatever is swept around them.
 func TestMemorySweepsNothingThatIsInUse(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		store := core.NewMemory()
 		allow := ask(t, core.New(store))
 		slow, fast := core.Leaky(10, core.PerHour(1)), core.Leaky(10, core.PerSecond(1))

@@ -8,8 +8,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
+
+	"github.com/weir-go/ratelimit/internal/bubbletest"
 
 	"github.com/weir-go/ratelimit/core"
 )
@@ -31,7 +32,7 @@ func ask(t *testing.T, limiter *core.Limiter) func(key string, l core.Quota, n i
 func TestMemoryOnItsOwnClock(t *testing.T) {
 	for name, limit := range hourly {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubbletest.Run(t, func(t *testing.T) {
 				store := core.NewMemory()
 				allow, l := ask(t, core.New(store)), limit(2)
 				allow("key", l, 2)
@@ -56,7 +57,7 @@ func TestMemoryOnItsOwnClock(t *testing.T) {
 func TestMemoryForgetsWhatIsAsGoodAsNew(t *testing.T) {
 	for name, limit := range hourly {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubbletest.Run(t, func(t *testing.T) {
 				store := core.NewMemory()
 				allow, l := ask(t, core.New(store)), limit(2)
 				d := allow("key", l, 1)
@@ -79,7 +80,7 @@ func TestMemoryForgetsWhatIsAsGoodAsNew(t *testing.T) {
 
 // Keys vanish each in its time, whichever was asked first or last.
 func TestMemoryForgetsEachKeyInItsTime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		store := core.NewMemory(core.WithMaxKeys(100))
 		allow, l := ask(t, core.New(store)), core.Leaky(10, core.PerMinute(1))
 		for _, n := range []int{5, 1, 4, 2, 3} {
@@ -119,7 +120,7 @@ func TestMemoryHoldsNoTraceOfPeeksAndDenials(t *testing.T) {
 // At the bound the least harmful key goes: the one that would vanish soonest among
 // those that admit requests, and never one that still denies.
 func TestMemoryAtItsBound(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		store := core.NewMemory(core.WithMaxKeys(3))
 		limiter := core.New(store)
 		allow := ask(t, limiter)
@@ -283,7 +284,7 @@ func TestMemoryHoldsExactlyItsBound(t *testing.T) {
 
 // At the bound, settlements of several keys are all carried out or none, so that they can be tried again.
 func TestMemoryWithoutRoomSettlesNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		limiter := core.New(core.NewMemory(core.WithMaxKeys(2)))
 		allow := ask(t, limiter)
 		slow, fast := core.Leaky(10, core.PerDay(1)), core.Leaky(10, core.PerSecond(1))

@@ -11,6 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/ratelimit/internal/bubbletest"
+
 	"github.com/weir-go/ratelimit/core"
 )
 
@@ -70,7 +72,7 @@ func forget(t *testing.T, l *core.Limiter) {
 func TestForgottenPermitIsGivenBack(t *testing.T) {
 	for name, panics := range map[string]bool{"": false, "with hooks that panic": true} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubbletest.Run(t, func(t *testing.T) {
 				memory, journal, balance := core.NewMemory(), new(journal), new(balance)
 				logger := slog.New(slog.NewTextHandler(journal, nil))
 				trace := core.Trace{Held: func(h core.Held) {
@@ -116,7 +118,7 @@ func TestForgottenPermitIsGivenBack(t *testing.T) {
 
 // Where all places are lost at once, the log does not get a line for each of them.
 func TestManyLostPlacesAreLoggedOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		journal := new(journal)
 		l := core.New(core.NewMemory(), core.WithLogger(slog.New(slog.NewTextHandler(journal, nil))))
 		defer l.Close()
@@ -164,7 +166,7 @@ func (h panickingHandler) Handle(ctx context.Context, r slog.Record) error {
 
 // Hooks may call the limiter, whatever it is just doing.
 func TestHooksMayCallTheLimiter(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		s := &failing{Store: core.NewMemory()}
 		var l *core.Limiter
 		imports := core.Concurrent(100, 30*time.Second).Named("imports")
@@ -206,7 +208,7 @@ func TestHooksMayCallTheLimiter(t *testing.T) {
 
 // What is told to be taken is told to be given back, however it comes to its end.
 func TestHeldPlacesAddUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		balance := new(balance)
 		s := &failing{Store: core.NewMemory()}
 		l := core.New(s, core.WithTrace(core.Trace{Held: balance.held}))

@@ -9,6 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/ratelimit/internal/bubbletest"
+
 	"github.com/weir-go/ratelimit/core"
 )
 
@@ -161,7 +163,7 @@ func TestReleaseIsTriedAgain(t *testing.T) {
 		"carried out, unanswered": {after: []error{unknown, unknown}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubbletest.Run(t, func(t *testing.T) {
 				s := &failing{Store: core.NewMemory(), before: c.before, after: c.after}
 				l := core.New(s)
 				defer l.Close()
@@ -177,7 +179,7 @@ func TestReleaseIsTriedAgain(t *testing.T) {
 			})
 		})
 	}
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		s := &failing{Store: core.NewMemory()}
 		for range 1000 {
 			s.before = append(s.before, unknown)
@@ -226,7 +228,7 @@ func TestPlacesOfAnUnansweredSettlement(t *testing.T) {
 
 // A cluster may settle a part: the places of the other part are given back again.
 func TestPermitOfTwoPlacesThatAreGivenBackInPart(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		memory := core.NewMemory()
 		l := core.New(half{memory})
 		defer l.Close()
@@ -244,7 +246,7 @@ func TestPermitOfTwoPlacesThatAreGivenBackInPart(t *testing.T) {
 
 // What a call may have taken that was not answered is given back. What was certainly not taken is not.
 func TestPlacesOfAnUnansweredCallAreGivenBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		s := &failing{Store: core.NewMemory(), decided: errors.New("the answer was lost")}
 		l := core.New(s)
 		defer l.Close()

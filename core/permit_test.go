@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/ratelimit/internal/bubbletest"
+
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/internal/unexported"
 )
@@ -26,7 +28,7 @@ func acquire(t *testing.T, l *core.Limiter, key string, limit core.Places) *core
 }
 
 func TestPlacesAreTakenAndGivenBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		l := core.New(core.NewMemory())
 		defer l.Close()
 		first, second := acquire(t, l, "tenant", exports), acquire(t, l, "tenant", exports)
@@ -51,7 +53,7 @@ func TestPlacesAreTakenAndGivenBack(t *testing.T) {
 }
 
 func TestPlaceIsRenewedWhileItIsHeld(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		l := core.New(core.NewMemory())
 		defer l.Close()
 		p := acquire(t, l, "tenant", core.Concurrent(1, 30*time.Second))
@@ -70,7 +72,7 @@ func TestPlaceIsRenewedWhileItIsHeld(t *testing.T) {
 }
 
 func TestFirstWaiterGetsThePlace(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		l := core.New(core.NewMemory())
 		defer l.Close()
 		one := core.Concurrent(1, 30*time.Second)
@@ -106,7 +108,7 @@ func TestFirstWaiterGetsThePlace(t *testing.T) {
 }
 
 func TestWaitForAPlaceEndsOnTime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		l := core.New(core.NewMemory())
 		defer l.Close()
 		one := core.Concurrent(1, 30*time.Second)
@@ -172,7 +174,7 @@ func TestDenialByARateTakesNoPlace(t *testing.T) {
 }
 
 func TestPlacesOfAReservationAreSettledApart(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		l := core.New(core.NewMemory())
 		defer l.Close()
 		bytes, place := core.FixedWindow(100, time.Hour), core.Concurrent(1, time.Second)
@@ -237,7 +239,7 @@ func TestPlacesOfAReservationAreSettledMeanwhile(t *testing.T) {
 }
 
 func TestOnlyPlacesAreWaitedFor(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		l := core.New(core.NewMemory())
 		defer l.Close()
 		rate, place := core.FixedWindow(1, time.Hour), core.Concurrent(1, 30*time.Second)
@@ -299,7 +301,7 @@ func TestOnlyPlacesAreWaitedFor(t *testing.T) {
 
 // Whoever waits for a place alone does not wait for a rate that is used up meanwhile, nor keep those behind from the place.
 func TestRateIsUsedUpWhileAPlaceIsWaitedFor(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		l := core.New(core.NewMemory())
 		defer l.Close()
 		rate, place := core.FixedWindow(1, time.Hour), core.Concurrent(1, 30*time.Second)

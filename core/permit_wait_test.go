@@ -11,6 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/ratelimit/internal/bubbletest"
+
 	"github.com/weir-go/ratelimit/core"
 )
 
@@ -49,7 +51,7 @@ func TestContextOfAPermit(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, first := range []bool{true, false} { // whether it is asked for before that
-				synctest.Test(t, func(t *testing.T) {
+				bubbletest.Run(t, func(t *testing.T) {
 					memory := core.NewMemory()
 					l := core.New(stays{memory})
 					ctx, leave := context.WithCancelCause(t.Context())
@@ -76,7 +78,7 @@ func TestContextOfAPermit(t *testing.T) {
 
 // A reservation of two places holds both, and its permit ends with the one that is lost first.
 func TestPermitOfTwoLeases(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		s := &failing{Store: core.NewMemory()}
 		l := core.New(s)
 		defer l.Close()
@@ -137,7 +139,7 @@ func TestPermitUnderUnlimited(t *testing.T) {
 
 // A call waits until all of its checks fit, for as long as each of them takes, and charges none before.
 func TestWaitForPlacesAndRates(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		l := core.New(core.NewMemory())
 		defer l.Close()
 		rate, queue := core.Leaky(1, core.Per(1, 10*time.Second)), core.Shaping(3, core.PerSecond(1))
@@ -184,7 +186,7 @@ func TestWaitForPlacesAndRates(t *testing.T) {
 
 // A wait for a place heeds what holds its key back, and is woken like the others.
 func TestWaitForAPlaceHeedsHoldBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		l := core.New(core.NewMemory())
 		defer l.Close()
 		one := core.Concurrent(1, 30*time.Second).Named("one")
@@ -223,7 +225,7 @@ func TestWaitForAPlaceHeedsHoldBack(t *testing.T) {
 
 // Close ends the waits, and what was held is free after the lease.
 func TestCloseWhilePlacesAreHeldAndWaitedFor(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		memory := core.NewMemory()
 		l, other := core.New(stays{memory}), core.New(stays{memory})
 		one := core.Concurrent(1, 30*time.Second)
@@ -278,7 +280,7 @@ func TestCallerMayUseItsChecksAgain(t *testing.T) {
 
 // A denial says how long places have lately been held, and never that it takes no time.
 func TestDenialsEstimateWhenAPlaceIsFree(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		l := core.New(core.NewMemory())
 		defer l.Close()
 		one := core.Concurrent(1, 30*time.Second)
@@ -337,7 +339,7 @@ func TestDenialsEstimateWhenAPlaceIsFree(t *testing.T) {
 
 // A denial after the death of a holder says when its lease ends.
 func TestDenialsEstimateWhenTheLeaseOfADeadHolderEnds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		memory := core.NewMemory()
 		l, dead := core.New(memory), core.New(stays{memory})
 		defer l.Close()
@@ -362,7 +364,7 @@ func TestDenialsEstimateWhenTheLeaseOfADeadHolderEnds(t *testing.T) {
 // A grant that leaves no place tells so: the next waiter is asked for when the place is given back, and not before.
 // So a crowd costs little more than a call for each grant.
 func TestCrowdAsksOnceForEachPlace(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		const crowd = 100
 		var calls atomic.Int64
 		l := core.New(asked{core.NewMemory(), &calls})

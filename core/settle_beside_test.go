@@ -5,12 +5,14 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/ratelimit/internal/bubbletest"
+
 	"github.com/weir-go/ratelimit/internal/unexported"
 )
 
 // In memory a settlement is done when SettleBeside returns: it takes less time than a goroutine would.
 func TestMemorySettlesBeforeTheCallerGoesOn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		held := false
 		l, limit := New(NewMemory(WithClock(func() time.Time {
 			if held {
@@ -40,7 +42,7 @@ func TestMemorySettlesBeforeTheCallerGoesOn(t *testing.T) {
 
 // A client that comes back with the answer in hand finds the units that are being given back, by AllowN, too.
 func TestAllowWaitsForUnitsThatAreGivenBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		l, limit := New(NewMemory()), FixedWindow(1, time.Hour)
 		defer l.Close()
 		r := reservedBy(t, l, limit, 1)[0]

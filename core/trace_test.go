@@ -8,8 +8,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
+
+	"github.com/weir-go/ratelimit/internal/bubbletest"
 
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/core/denialcache"
@@ -32,7 +33,7 @@ func TestRepeatedDenialsAreTraced(t *testing.T) {
 }
 
 func TestWaitsAreTraced(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		var waits []core.Wait
 		limiter, err := core.Open("memory:", core.WithTrace(core.Trace{Wait: func(w core.Wait) { waits = append(waits, w) }}))
 		if err != nil {

@@ -9,12 +9,14 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/weir-go/ratelimit/internal/bubbletest"
 )
 
 // Whatever the plans of the waiters for one key, every wait ends with its context, and later waiters are
 // served.
 func TestEveryWaitEndsWhereThePlanShrinks(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		s := &slow{Store: NewMemory()}
 		l := New(s)
 		defer l.Close()
@@ -52,7 +54,7 @@ func TestEveryWaitEndsWhereThePlanShrinks(t *testing.T) {
 
 // A waiter that does not heed hold backs is neither denied nor held by those that do.
 func TestHoldBackHoldsNobodyElse(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		l := New(&slow{Store: NewMemory()})
 		defer l.Close()
 		limit := Leaky(10, PerSecond(1))
@@ -82,7 +84,7 @@ func TestLongestWaitIsABound(t *testing.T) {
 	const bound = 50 * roundTrip
 	for name, limit := range map[string]Quota{"shaping": Shaping(1000, Per(1, 20*roundTrip)), "leaky": Leaky(2, Per(1, 20*roundTrip))} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubbletest.Run(t, func(t *testing.T) {
 				l := New(&slow{Store: NewMemory()})
 				defer l.Close()
 				start := time.Now()
@@ -118,7 +120,7 @@ func TestLongestWaitIsABound(t *testing.T) {
 // A turn's delay counts from the decision: a longest wait that ends on the turn is long enough,
 // however long the answer travels.
 func TestTurnOnTheEndOfTheLongestWait(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		l, limit := New(&slow{Store: NewMemory()}), Shaping(2, PerSecond(1))
 		defer l.Close()
 		if err := l.Wait(t.Context(), "key", limit); err != nil { // decided half a round trip before it ends
@@ -192,7 +194,7 @@ func (s *deaf) hear() {
 // The grants of waiters that leave are given back as soon as the store can settle, and before the limiter
 // is closed.
 func TestTurnsThatAreLeftAreGivenBackLater(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		s := &deaf{slow: &slow{Store: NewMemory()}, refuses: 5}
 		l := New(s, WithLogger(slog.New(slog.DiscardHandler)))
 		limit := Shaping(10, PerMinute(1))
@@ -215,7 +217,7 @@ func TestTurnsThatAreLeftAreGivenBackLater(t *testing.T) {
 
 // A turn goes to the next waiter for as many units, and not to one for more.
 func TestTurnGoesToNobodyWhoNeedsMore(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		l, limit := New(NewMemory()), Shaping(10, PerSecond(1))
 		defer l.Close()
 		leaves, leave := context.WithCancel(t.Context())
@@ -270,7 +272,7 @@ func TestReservationWhoseWaitHasFailedIsGivenBackOnce(t *testing.T) {
 func TestWaiterIsNotHeldByThePlanOfAnother(t *testing.T) {
 	for name, options := range map[string][]WaitOption{"with all the time": nil, "for a minute": {WithLongestWait(time.Minute)}} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubbletest.Run(t, func(t *testing.T) {
 				l := New(&slow{Store: NewMemory()})
 				defer l.Close()
 				var group sync.WaitGroup
@@ -293,7 +295,7 @@ func TestWaiterIsNotHeldByThePlanOfAnother(t *testing.T) {
 
 // Callers that do not wait do not overtake a waiter for many units.
 func TestNobodyOvertakesWithoutWaiting(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		l, limit := New(&slow{Store: NewMemory()}), Leaky(5, Per(1, 100*roundTrip))
 		defer l.Close()
 		if _, err := l.AllowN(t.Context(), "key", limit, 5); err != nil {

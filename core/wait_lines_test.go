@@ -9,11 +9,13 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/weir-go/ratelimit/internal/bubbletest"
 )
 
 // While nobody waits for the same, everybody asks at once: a crowd gets the places that are free in one round trip.
 func TestPlacesThatAreFreeAreTakenAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		l := New(&slow{Store: NewMemory()})
 		defer l.Close()
 		began := time.Now()
@@ -44,7 +46,7 @@ func TestNobodyWaitsBesidePlacesThatAreFree(t *testing.T) {
 		"a small plan": {Check{Key: "key", Limit: Concurrent(1, lease).Named("plan")}, Check{Key: "key", Limit: ten}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubbletest.Run(t, func(t *testing.T) {
 				l := New(&slow{Store: NewMemory()})
 				defer l.Close()
 				first, err := l.Acquire(t.Context(), "key", ten)
@@ -83,7 +85,7 @@ func TestNobodyWaitsBesidePlacesThatAreFree(t *testing.T) {
 
 // A waiter under a small plan does not answer for one under a large plan of the same name.
 func TestWaitUnderAPlanIsNotAnsweredFromAnother(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		l := New(&slow{Store: NewMemory()})
 		defer l.Close()
 		small, large := Leaky(1, PerHour(1)).Named("plan"), Leaky(100, PerHour(100)).Named("plan")
@@ -106,7 +108,7 @@ func TestWaitUnderAPlanIsNotAnsweredFromAnother(t *testing.T) {
 func TestATenantAtItsLimitHoldsUpNobodyElse(t *testing.T) {
 	for _, order := range []string{"all first", "tenant first"} {
 		t.Run(order, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubbletest.Run(t, func(t *testing.T) {
 				l := New(&slow{Store: NewMemory()})
 				defer l.Close()
 				all, own := Concurrent(100, time.Minute), Concurrent(2, time.Minute)
@@ -152,7 +154,7 @@ func TestATenantAtItsLimitHoldsUpNobodyElse(t *testing.T) {
 
 // A call for several places is overtaken by calls for one for its patience at most, and then served when as many are free.
 func TestManyPlacesAreGotAmongCallsForOne(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		const hold = 100 * time.Millisecond
 		l := New(&slow{Store: NewMemory()})
 		defer l.Close()
@@ -194,7 +196,7 @@ func TestManyPlacesAreGotAmongCallsForOne(t *testing.T) {
 
 // Close ends every wait, however far away its end is.
 func TestCloseEndsEveryWait(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		l := New(NewMemory())
 		rate, place, shaped := Leaky(1, PerHour(1)), Concurrent(1, time.Minute), Shaping(10, PerHour(1))
 		for _, limit := range []Quota{rate, shaped} {
@@ -260,7 +262,7 @@ func TestNothingIsKeptOfAWaitThatWasGivenUp(t *testing.T) {
 
 // What a Reset frees is granted at once to those who wait in this process.
 func TestResetServesThoseWhoWait(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		l := New(NewMemory())
 		defer l.Close()
 		rate, place := Leaky(1, PerHour(1)), Concurrent(1, time.Minute)
@@ -292,7 +294,7 @@ func TestResetServesThoseWhoWait(t *testing.T) {
 // Calls that wait for a rate use all of it, however little of it recovers in a round trip or how much.
 func TestCallsThatWaitForARateUseIt(t *testing.T) {
 	for _, perRoundTrip := range []int{1, 20} {
-		synctest.Test(t, func(t *testing.T) {
+		bubbletest.Run(t, func(t *testing.T) {
 			l := New(&slow{Store: NewMemory()})
 			defer l.Close()
 			limit := TokenBucket(100, Per(perRoundTrip, roundTrip))
@@ -319,7 +321,7 @@ func TestCallsThatWaitForARateUseIt(t *testing.T) {
 
 // A call that stands behind another one until its wait is over was never answered: what it is told of the limit is a guess, and says so.
 func TestCallsThatWereNeverAskedAreToldAGuess(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		l := New(NewMemory())
 		limit := Leaky(1, PerHour(1))
 		if _, err := l.Allow(t.Context(), "a", limit); err != nil {

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/weir-go/ratelimit/internal/bubbletest"
 )
 
 // slow is a store that takes its time to answer reservations, as one on a server does.
@@ -50,7 +52,7 @@ func used(t *testing.T, l *Limiter, limit Limit) int {
 // The waiters for which there is room share one call, in their order: a round
 // trip does not bound how many are admitted.
 func TestWaitersShareCalls(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		s := &slow{Store: NewMemory()}
 		l, limit := New(s), Leaky(1000, PerSecond(1))
 		start := time.Now()
@@ -84,7 +86,7 @@ func TestWaitersShareCalls(t *testing.T) {
 // A waiter that gives up while it shares a call with others leaves nothing charged, and does
 // not hinder them.
 func TestWaitGivenUpWhileOthersAskForIt(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		s := &slow{Store: NewMemory()}
 		l, limit := New(s), Leaky(100, PerHour(1))
 		ctx, cancel := context.WithCancel(t.Context())
@@ -120,7 +122,7 @@ func TestWaitGivenUpWhileOthersAskForIt(t *testing.T) {
 
 // Where others have taken the room meanwhile, the first is admitted first.
 func TestWaitersForLessRoomThanItSeemed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		s := &slow{Store: NewMemory()}
 		l, limit := New(s), Leaky(10, PerSecond(1))
 		var mu sync.Mutex

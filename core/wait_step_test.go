@@ -9,8 +9,9 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
+
+	"github.com/weir-go/ratelimit/internal/bubbletest"
 )
 
 // few and many are limits of places.
@@ -81,7 +82,7 @@ func takeAll(t *testing.T, l *Limiter, limit Places) (all []*Permit) {
 func TestCallForTwoBusyLimitsIsServed(t *testing.T) {
 	for _, largerFirst := range []bool{false, true} {
 		t.Run(fmt.Sprint("larger first: ", largerFirst), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubbletest.Run(t, func(t *testing.T) {
 				l := New(&slow{Store: NewMemory()})
 				defer l.Close()
 				ctx, cancel := context.WithCancel(t.Context())
@@ -122,7 +123,7 @@ func TestCallForTwoBusyLimitsIsServed(t *testing.T) {
 // for the smaller one.
 func TestSmallerLimitIsKeptForTheLargerOne(t *testing.T) {
 	for _, largerFirst := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
+		bubbletest.Run(t, func(t *testing.T) {
 			l := New(&slow{Store: NewMemory()})
 			defer l.Close()
 			one, all := take(t, l, few), takeAll(t, l, many)
@@ -191,7 +192,7 @@ func TestPlacesThatACallKeepsAreGivenBack(t *testing.T) {
 	}
 	for name, ends := range tests {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubbletest.Run(t, func(t *testing.T) {
 				store := NewMemory()
 				l, other := New(&slow{Store: store}), New(store)
 				defer l.Close()
@@ -214,7 +215,7 @@ func TestPlacesThatACallKeepsAreGivenBack(t *testing.T) {
 
 // A call keeps no place of the smaller limit while an older call of its process waits for the larger one.
 func TestNoPlaceIsKeptBehindAnOlderCall(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		l := New(&slow{Store: NewMemory()})
 		defer l.Close()
 		one, all := take(t, l, few), takeAll(t, l, many)
@@ -239,7 +240,7 @@ func TestNoPlaceIsKeptBehindAnOlderCall(t *testing.T) {
 
 // A call that has lost the place that it keeps begins anew.
 func TestLostPlaceOfACallThatWaits(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		store := NewMemory()
 		l, other := New(&slow{Store: store}), New(store)
 		defer l.Close()
@@ -267,7 +268,7 @@ func TestLostPlaceOfACallThatWaits(t *testing.T) {
 
 // A rate that has denied a call recovers by itself: the call keeps no places for so long.
 func TestNoPlaceIsKeptWhileARateDenies(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		l := New(&slow{Store: NewMemory()})
 		defer l.Close()
 		rate := FixedWindow(1, time.Hour)
@@ -296,7 +297,7 @@ func TestNoPlaceIsKeptWhileARateDenies(t *testing.T) {
 // Calls that see different numbers of places, under two plans of one name, take them in different orders. They do not wait for each
 // other for ever.
 func TestCallsUnderTwoPlansDoNotWaitForEachOther(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		l := New(&slow{Store: NewMemory()})
 		defer l.Close()
 		two := Concurrent(2, time.Minute).Named("two")

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/weir-go/ratelimit/internal/bubbletest"
+
 	"github.com/weir-go/ratelimit/core"
 )
 
@@ -33,7 +35,7 @@ func (c *inOrder) Decide(ctx context.Context, calls []core.Call) (answered int, 
 // Calls that are asked together differ in what they cost, and in nothing else, as a store may rely on: a
 // waiter for no units, who only looks, is asked for apart from those who are charged.
 func TestCallsThatAreAskedTogetherDifferInTheirCostAlone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		store := &inOrder{Store: core.NewMemory(), opened: make(chan struct{})}
 		limiter, limit := core.New(store), core.Leaky(20, core.PerHour(1))
 		for _, cost := range []int{1, 0, 5, 3, 0, 0, 4} {

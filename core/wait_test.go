@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/ratelimit/internal/bubbletest"
+
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/internal/redistest"
 )
@@ -18,7 +20,7 @@ import (
 // counts what it is asked.
 func inBubble(t *testing.T, test func(t *testing.T, l *core.Limiter, asked *atomic.Int64)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		s := &reserving{Store: core.NewMemory()}
 		test(t, core.New(s), &s.asked)
 	})
@@ -190,7 +192,7 @@ func TestDeniedWaitersAreNotCountedIn(t *testing.T) {
 
 // Nor are waiters that were in the queue when it was seen that they would be too late.
 func TestThoseWhoAreTooLateAreNotCountedIn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		l, limit := core.New(&slow{Store: core.NewMemory()}), core.Leaky(10, core.PerSecond(10))
 		if d, err := l.AllowN(t.Context(), "key", limit, 10); err != nil || !d.Allowed {
 			t.Fatal(d, err)

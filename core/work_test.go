@@ -9,6 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/ratelimit/internal/bubbletest"
+
 	"github.com/weir-go/ratelimit/core/internal/call"
 )
 
@@ -42,7 +44,7 @@ func TestWorkInTheBackgroundIsTriedAgain(t *testing.T) {
 		"for ever":                   {call.ErrClosed, time.Hour, true, 1, 3},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubbletest.Run(t, func(t *testing.T) {
 				start, tries, lost, done := time.Now(), 0, 0, []int(nil)
 				w := work{
 					settle: func(items []laterSettlement) ([]laterSettlement, int, error) {
@@ -83,7 +85,7 @@ func newWork(do func(items []laterSettlement) ([]laterSettlement, int, error), l
 
 // What is added together is done in one go, in its order, and what does not fit into one in several.
 func TestWorkInTheBackgroundIsDoneInOrder(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		var mu sync.Mutex
 		done := make(map[int]bool)
 		w := newWork(func(items []laterSettlement) ([]laterSettlement, int, error) {
@@ -133,7 +135,7 @@ func TestWorkInTheBackgroundIsDoneInOrder(t *testing.T) {
 
 // Goes are carried out at once while there is enough for them, so that a distant store does not hold them up.
 func TestWorkInTheBackgroundIsDoneAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		const trip, goes = 40 * time.Millisecond, 4 * goesAtOnce
 		began := time.Now()
 		w := newWork(func([]laterSettlement) ([]laterSettlement, int, error) {
@@ -153,7 +155,7 @@ func TestWorkInTheBackgroundIsDoneAtOnce(t *testing.T) {
 // What was never tried is not given up: each item has its own time from its own first try. In an outage one go after the
 // other tries.
 func TestWorkInTheBackgroundThatWasNeverTriedIsKept(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		start, down := time.Now(), 3*longestWork
 		var mu sync.Mutex
 		atOnce, most, done, given := 0, 0, 0, 0
@@ -203,7 +205,7 @@ func TestWorkInTheBackgroundThatWasNeverTriedIsKept(t *testing.T) {
 
 // There is room for so many, and for no more. What Drain has no time for is given up.
 func TestWorkInTheBackgroundIsBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		var mu sync.Mutex
 		down, lost := true, 0
 		w := newWork(func(items []laterSettlement) ([]laterSettlement, int, error) {

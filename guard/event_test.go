@@ -7,8 +7,9 @@ import (
 	"net/http/httptest"
 	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
+
+	"github.com/weir-go/ratelimit/internal/bubbletest"
 
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/guard"
@@ -106,7 +107,7 @@ func TestEventTellsWhatWasReserved(t *testing.T) {
 }
 
 func TestEventTellsHowLongARequestWasHeld(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		var held []time.Duration
 		g := guard.Must(guard.New(core.New(core.NewMemory()),
 			guard.Options{Observe: func(e guard.Event) { held = append(held, e.Held) }},

@@ -11,6 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/ratelimit/internal/bubbletest"
+
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/guard"
 	"github.com/weir-go/ratelimit/headers"
@@ -152,7 +154,7 @@ func TestAHookThatPanicsLeavesNothingBehind(t *testing.T) {
 			if !known {
 				t.Fatal("a new hook needs a test that panics in it")
 			}
-			synctest.Test(t, func(t *testing.T) { testHookThatPanics(t, setup) })
+			bubbletest.Run(t, func(t *testing.T) { testHookThatPanics(t, setup) })
 		})
 	}
 }
@@ -232,7 +234,7 @@ func TestAHookThatPanicsWhenTheRequestHasEndedEndsNothing(t *testing.T) {
 		"both":    {guard.Options{Logger: slog.New(panickingHandler{slog.DiscardHandler}), Observe: observe}, settle},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubbletest.Run(t, func(t *testing.T) {
 				limiter, room := memory(), core.Concurrent(1, 10*time.Minute)
 				defer limiter.Close()
 				g := guard.Must(guard.New(limiter, c.options,

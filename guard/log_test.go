@@ -11,8 +11,9 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
+
+	"github.com/weir-go/ratelimit/internal/bubbletest"
 
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/keyfuncs"
@@ -69,7 +70,7 @@ func logger(level slog.Level) (*slog.Logger, *bytes.Buffer) {
 }
 
 func TestAnOutageIsLoggedAtFirstAndThenOnceInAWhile(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		l, log := logger(slog.LevelInfo)
 		request := httptest.NewRequest(http.MethodGet, "/", nil)
 		observed := 0 // whoever observes has the log all the same

@@ -10,8 +10,9 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
+
+	"github.com/weir-go/ratelimit/internal/bubbletest"
 
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/keyfuncs"
@@ -118,7 +119,7 @@ func TestAPlainRequestIsDecidedAsAnyOther(t *testing.T) {
 		for mode, err := range map[ErrorMode]error{FailOpen: nil, FailClosed: core.Unreachable, Fallback: core.Unreachable, unsaid: core.Overloaded} {
 			t.Run(fmt.Sprint(name, "/", mode), func(t *testing.T) {
 				answers := func(plain bool) (all []string) {
-					synctest.Test(t, func(*testing.T) {
+					bubbletest.Run(t, func(*testing.T) {
 						store := core.NewMemory()
 						if err != nil {
 							store = lost{err: err}

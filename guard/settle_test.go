@@ -15,6 +15,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/ratelimit/internal/bubbletest"
+
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/guard"
 )
@@ -141,7 +143,7 @@ func (s *away) Settle(ctx context.Context, settlements []core.Settlement) error 
 // What was certainly not settled when a request ends is settled as soon as the store is back; the
 // request does not wait for that.
 func TestASettlementThatWasNotSentIsTriedAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		store := &away{Store: core.NewMemory()}
 		store.tries.Store(5)
 		limiter, limit := core.New(store), core.FixedWindow(5, time.Hour)

@@ -3,8 +3,9 @@ package headers_test
 import (
 	"net/http"
 	"testing"
-	"testing/synctest"
 	"time"
+
+	"github.com/weir-go/ratelimit/internal/bubbletest"
 
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/headers"
@@ -46,7 +47,7 @@ func TestEpochResetIsNeverEarly(t *testing.T) {
 		{"never", 0, never, "946684802"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubbletest.Run(t, func(t *testing.T) {
 				if now := time.Now().Unix(); now != bubble {
 					t.Fatalf("the bubble starts at %d", now)
 				}

@@ -5,8 +5,9 @@ import (
 	"net/http"
 	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
+
+	"github.com/weir-go/ratelimit/internal/bubbletest"
 
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/headers"
@@ -63,7 +64,7 @@ func TestLLMBytes(t *testing.T) {
 
 // A limiter inside that lets a request pass which the one outside has denied in a shadow leaves no wait behind, and neither does one that denies for good.
 func TestLLMLeavesNoWaitOfBefore(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		h := http.Header{}
 		headers.LLM.Write(h, policies(full))
 		headers.LLM.Write(h, policies(full, never))

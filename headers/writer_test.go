@@ -5,8 +5,9 @@ import (
 	"net/http"
 	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
+
+	"github.com/weir-go/ratelimit/internal/bubbletest"
 
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/headers"
@@ -78,7 +79,7 @@ func checkGolden(t *testing.T, w headers.Writer, table []golden) {
 	t.Helper()
 	for _, c := range table {
 		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubbletest.Run(t, func(t *testing.T) {
 				h := http.Header{}
 				w.Write(h, c.policies)
 				checkFields(t, h, c.want)
@@ -136,7 +137,7 @@ func TestSecondWriteReplacesTheFirst(t *testing.T) {
 	for name, w := range writers {
 		for what, inner := range lists {
 			t.Run(name+"/"+what, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
+				bubbletest.Run(t, func(t *testing.T) {
 					once, twice := http.Header{}, http.Header{}
 					w.Write(once, inner)
 					w.Write(twice, outer)

@@ -13,6 +13,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/ratelimit/internal/bubbletest"
+
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/jobs"
 )
@@ -52,7 +54,7 @@ func TestJobsComeBackAtThePaceOfTheLimit(t *testing.T) {
 		core.Leaky(1, core.PerSecond(2)), core.TokenBucket(3, core.PerSecond(2)), core.GCRA(2, core.PerSecond(2)),
 		core.FixedWindow(10, 5*time.Second), core.SlidingWindow(10, 5*time.Second), core.SlidingLog(10, 5*time.Second),
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		bubbletest.Run(t, func(t *testing.T) {
 			l := limiter(t)
 			processes := []*jobs.Limits[job]{jobs.New(l, never, jobs.Policy[job]{Limit: limit, By: byKey}), jobs.New(l, never, jobs.Policy[job]{Limit: limit, By: byKey})}
 			var back []time.Duration
@@ -132,7 +134,7 @@ func TestTheLimitIsUsedUp(t *testing.T) {
 		core.FixedWindow(100, 10*time.Second), core.FixedWindow(600, time.Minute), core.SlidingWindow(600, time.Minute), core.SlidingLog(50, 10*time.Second),
 		core.Leaky(1, core.PerMinute(20)),
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		bubbletest.Run(t, func(t *testing.T) {
 			rate := float64(limit.Rate().Events) / limit.Rate().Period.Seconds()
 			want := rate * minutes * 60
 			f := &fleet{ready: make([]time.Time, int(want*1.5))}
@@ -160,7 +162,7 @@ func TestTheLimitIsUsedUp(t *testing.T) {
 
 // A place is held while the work runs, and is given back once, also after a panic.
 func TestPlacesAreHeldWhileJobsRun(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		l := limiter(t)
 		places := core.Concurrent(2, time.Minute)
 		limits := jobs.New(l, never, jobs.Policy[job]{Limit: places, By: byKey})
@@ -214,7 +216,7 @@ func TestJobsComeBackForPlacesThatAreGivenBack(t *testing.T) {
 
 // A job has to pass all policies, and a denied one costs nothing. No key and no cost are no limit.
 func TestPolicies(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		l := limiter(t)
 		size := func(_ context.Context, j job) int { return len(j) - 1 }
 		wide, narrow := core.FixedWindow(100, time.Hour), core.FixedWindow(3, time.Hour)
@@ -249,7 +251,7 @@ func isLater(err error) bool {
 
 // A call to another service that cannot be made in time puts the job back, and other errors are the job's own.
 func TestErrorsOfTheWork(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		l := limiter(t)
 		limits := jobs.New(l, never, jobs.Policy[job]{Limit: core.FixedWindow(100, time.Hour)})
 		partner := core.Leaky(1, core.PerMinute(1))
@@ -292,7 +294,7 @@ func TestStoresThatDoNotAnswer(t *testing.T) {
 
 // A job whose context ends while it waits has not run, and costs nothing.
 func TestAWaitEndsWithItsContext(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		l := limiter(t)
 		limit := core.Leaky(1, core.PerSecond(1))
 		limits := jobs.New(l, jobs.Options{}, jobs.Policy[job]{Limit: limit, By: byKey})

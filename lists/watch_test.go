@@ -16,6 +16,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/ratelimit/internal/bubbletest"
+
 	"github.com/weir-go/ratelimit/lists"
 )
 
@@ -60,7 +62,7 @@ func (s *scripted) since() (asked int, told []error) {
 }
 
 func TestAWatchedListFollowsItsSource(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		begin := lists.Of("203.0.113.1")
 		source := &scripted{list: begin}
 		live, err := lists.Watch(t.Context(), source.read, lists.WatchOptions{})
@@ -91,7 +93,7 @@ func TestAWatchedListFollowsItsSource(t *testing.T) {
 }
 
 func TestTheLastGoodListStaysWhateverFails(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		source := &scripted{list: lists.Of("203.0.113.1")}
 		live, err := lists.Watch(t.Context(), source.read, lists.WatchOptions{Every: time.Minute, OnError: source.onError})
 		if err != nil {
@@ -114,7 +116,7 @@ func TestTheLastGoodListStaysWhateverFails(t *testing.T) {
 }
 
 func TestASourceThatCannotBeReadAtTheStart(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		source := &scripted{err: errDown}
 		if live, err := lists.Watch(t.Context(), source.read, lists.WatchOptions{OnError: source.onError}); live != nil || !errors.Is(err, errDown) {
 			t.Errorf("list %v, error %v", live, err)
@@ -137,7 +139,7 @@ func TestASourceThatCannotBeReadAtTheStart(t *testing.T) {
 }
 
 func TestWatchingEndsWithItsContext(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		ctx, end := context.WithCancel(t.Context())
 		source := &scripted{list: lists.Of("203.0.113.1")}
 		var reading atomic.Int64
@@ -161,7 +163,7 @@ func TestWatchingEndsWithItsContext(t *testing.T) {
 }
 
 func TestAReadingThatHangsHasFailed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		begun := time.Now()
 		_, err := lists.Watch(t.Context(), func(ctx context.Context) (*lists.List, error) {
 			<-ctx.Done()
@@ -178,7 +180,7 @@ func TestWithoutOnErrorTheLogIsToldOfWhatIsNew(t *testing.T) {
 	before := slog.Default()
 	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
 	defer slog.SetDefault(before)
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		ctx, end := context.WithCancel(t.Context())
 		source := &scripted{list: lists.Of("203.0.113.1")}
 		if _, err := lists.Watch(ctx, source.read, lists.WatchOptions{}); err != nil {

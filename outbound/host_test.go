@@ -6,8 +6,9 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
+
+	"github.com/weir-go/ratelimit/internal/bubbletest"
 
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/outbound"
@@ -51,7 +52,7 @@ func TestAHostHoldsBackNoOtherHost(t *testing.T) {
 				{"two", "https://hostile.example/"}:      c.anothersSame,
 				{"two", "https://good.example/"}:         c.own,
 			} {
-				synctest.Test(t, func(t *testing.T) {
+				bubbletest.Run(t, func(t *testing.T) {
 					p := newPartner()
 					p.answer = func(call int) (int, http.Header) {
 						if call == 1 {
@@ -74,7 +75,7 @@ func TestAHostHoldsBackNoOtherHost(t *testing.T) {
 
 // A redirect counts for the host that it goes to, so that nobody spends the limit of a third one but by calling it.
 func TestARedirectCountsForTheHostThatItGoesTo(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		limiter, limit := memory(), core.FixedWindow(10, time.Hour)
 		p := newPartner()
 		p.answer = func(call int) (int, http.Header) {
@@ -146,7 +147,7 @@ func TestPanicsLeaveNoPlaceBehind(t *testing.T) {
 		"Observe":  {Observe: func(*http.Request, error) { panics() }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubbletest.Run(t, func(t *testing.T) {
 				store := &unheld{Store: core.NewMemory()}
 				limiter := core.New(store)
 				defer limiter.Close()

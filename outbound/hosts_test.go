@@ -4,11 +4,13 @@ import (
 	"math"
 	"strconv"
 	"testing"
-	"testing/synctest"
 	"time"
 
-	"github.com/weir-go/ratelimit/core"
+	"github.com/weir-go/ratelimit/internal/bubbletest"
+
 	"pgregory.net/rapid"
+
+	"github.com/weir-go/ratelimit/core"
 )
 
 // The window counts as a list of all calls does.
@@ -91,7 +93,7 @@ func TestTheBudgetBoundsTheRetries(t *testing.T) {
 // A Transport remembers the latest hosts that redirects name, and of their names a hash alone. One that is called
 // all the time is not forgotten.
 func TestHostsTakeNoMoreThanTheirRoom(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		h := New(core.New(core.NewMemory()), core.Unlimited, Options{Throttle: true}).hosts
 		for i := range 100_000 {
 			h.count(strconv.Itoa(i), rejected, false)

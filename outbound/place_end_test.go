@@ -11,6 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/ratelimit/internal/bubbletest"
+
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/outbound"
 )
@@ -84,7 +86,7 @@ func TestEveryEndOfABodyGivesThePlaceBack(t *testing.T) {
 		"another one's fall": {connection{breaking{strings.NewReader("answer")}, io.Discard}, readAll, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubbletest.Run(t, func(t *testing.T) {
 				limiter := core.New(core.NewMemory())
 				defer limiter.Close()
 				transport := outbound.New(limiter, single, outbound.Options{Base: answers(func(r *http.Request) (*http.Response, error) {
@@ -114,7 +116,7 @@ func readAll(r *http.Response, _ context.CancelFunc) { _, _ = io.Copy(io.Discard
 
 // A base that returns a response with an error has failed: net/http drops the response.
 func TestAResponseWithAnErrorHoldsNoPlace(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		limiter := core.New(core.NewMemory())
 		defer limiter.Close()
 		transport := outbound.New(limiter, single, outbound.Options{Base: answers(func(r *http.Request) (*http.Response, error) {

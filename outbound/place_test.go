@@ -11,6 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/ratelimit/internal/bubbletest"
+
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/outbound"
 )
@@ -40,7 +42,7 @@ func (s *slow) RoundTrip(r *http.Request) (*http.Response, error) {
 var two = core.Concurrent(2, 30*time.Second)
 
 func TestNoMoreCallsAtOnceThanPlaces(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		limiter, base := core.New(core.NewMemory()), new(slow)
 		defer limiter.Close()
 		transport := outbound.New(limiter, two, outbound.Options{Base: base})
@@ -64,7 +66,7 @@ func TestNoMoreCallsAtOnceThanPlaces(t *testing.T) {
 }
 
 func TestCallHoldsItsPlaceUntilTheBodyIsRead(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		limiter := core.New(core.NewMemory())
 		defer limiter.Close()
 		one := core.Concurrent(1, 30*time.Second)
@@ -99,7 +101,7 @@ func TestCallHoldsItsPlaceUntilTheBodyIsRead(t *testing.T) {
 }
 
 func TestFailedCallGivesItsPlaceBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		limiter, broken := core.New(core.NewMemory()), errors.New("broken")
 		defer limiter.Close()
 		transport := outbound.New(limiter, two, outbound.Options{Base: &slow{err: broken}, LongestWait: -1})
@@ -113,7 +115,7 @@ func TestFailedCallGivesItsPlaceBack(t *testing.T) {
 }
 
 func TestCallThatLeavesWhileItWaitsHoldsNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		limiter, base := core.New(core.NewMemory()), new(slow)
 		defer limiter.Close()
 		transport := outbound.New(limiter, core.Concurrent(1, 30*time.Second), outbound.Options{Base: base})

@@ -10,8 +10,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
+
+	"github.com/weir-go/ratelimit/internal/bubbletest"
 
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/outbound"
@@ -63,7 +64,7 @@ func retrying(base http.RoundTripper, most int, options outbound.Options) *outbo
 
 // A request with a body is sent again with the same body, and the caller gets the last answer alone.
 func TestARetrySendsTheWholeBodyAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		host := newRecovering(2)
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPut, "https://partner.example/", strings.NewReader("the order"))
 		if err != nil {
@@ -119,7 +120,7 @@ func TestWhatIsMadeAgain(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubbletest.Run(t, func(t *testing.T) {
 				host := newRecovering(9)
 				r, err := http.NewRequestWithContext(t.Context(), c.method, "https://partner.example/", c.body)
 				if err != nil {
@@ -167,7 +168,7 @@ func TestPausesBeforeRetries(t *testing.T) {
 		"the deadline comes in between": {timeout: 49 * time.Millisecond, calls: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubbletest.Run(t, func(t *testing.T) {
 				host := newRecovering(9)
 				host.header = http.Header{"Retry-After": {c.asked}}
 				if c.asked == "never" {
@@ -191,7 +192,7 @@ func TestPausesBeforeRetries(t *testing.T) {
 
 // A caller who leaves in a pause is told so, and that the call was made.
 func TestAContextThatEndsInAPause(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		host := newRecovering(9)
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Millisecond, cancel)
@@ -213,7 +214,7 @@ func TestAContextThatEndsInAPause(t *testing.T) {
 
 // Four calls in a row are made again, then one for ten that were accepted; and another host has a budget of its own.
 func TestTheBudgetOfRetries(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		host := newRecovering(1_000)
 		transport := retrying(host, 1, outbound.Options{})
 		calls := func(n int, url string) int {
@@ -242,7 +243,7 @@ func TestTheBudgetOfRetries(t *testing.T) {
 
 // Each try waits for the limit of its host, and counts for it. The place of a call is free before the next try needs it.
 func TestRetriesCountForTheLimit(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		host, limiter := newRecovering(2), core.New(core.NewMemory())
 		defer limiter.Close()
 		paced := outbound.New(limiter, core.Leaky(1, core.Per(1, time.Minute)), outbound.Options{Base: host, Retry: outbound.Retry{Most: 2}})
@@ -263,7 +264,7 @@ func TestRetriesCountForTheLimit(t *testing.T) {
 
 // A try that the limit does not admit in time leaves an error that says how often the call was made.
 func TestARetryThatTheLimitDenies(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		transport := outbound.New(memory(), core.FixedWindow(1, time.Hour), outbound.Options{
 			Base: newRecovering(9), Retry: outbound.Retry{Most: 2}, LongestWait: time.Second,
 		})
@@ -276,7 +277,7 @@ func TestARetryThatTheLimitDenies(t *testing.T) {
 
 // A host that never ends its answer holds no retry up.
 func TestARetryDoesNotReadAnAnswerForever(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		calls := 0
 		transport := retrying(answers(func(r *http.Request) (*http.Response, error) {
 			calls++
@@ -319,7 +320,7 @@ func TestRetryPanicsOnMisuse(t *testing.T) {
 
 // A panic reaches the caller, leaves no place behind, and closes the answer.
 func TestPanicsInThrottlesAndRetries(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		limiter := core.New(core.NewMemory())
 		defer limiter.Close()
 		body := &closed{Reader: strings.NewReader("answer")}

@@ -11,8 +11,9 @@ import (
 	"sync"
 	"testing"
 	"testing/iotest"
-	"testing/synctest"
 	"time"
+
+	"github.com/weir-go/ratelimit/internal/bubbletest"
 
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/outbound"
@@ -90,7 +91,7 @@ func TestAThrottledHostGetsTwoCallsForEachThatItAccepts(t *testing.T) {
 		"nothing":               {outbound.Retry{}, 0, 20 * time.Second, func(int) float64 { return 60 }, 20 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubbletest.Run(t, func(t *testing.T) {
 				host := &worn{capacity: 10_000}
 				transport := throttled(host, outbound.Options{Retry: c.retry})
 				if got := callEach(t, transport, time.Millisecond, 5*time.Second); got != 5_000 {
@@ -224,7 +225,7 @@ func TestWhatCountsForTheThrottle(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubbletest.Run(t, func(t *testing.T) {
 				if c.change == nil {
 					c.change = func(*http.Request) {}
 				}
@@ -242,7 +243,7 @@ func TestWhatCountsForTheThrottle(t *testing.T) {
 
 // A host is one however its name is written. It throttles no other host, and none after a second of silence.
 func TestTheThrottleIsOfOneHost(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		transport := throttled(answered(http.StatusServiceUnavailable), outbound.Options{})
 		refuseAll(t, transport)
 		for _, url := range []string{
@@ -279,7 +280,7 @@ func refuseAll(t *testing.T, transport http.RoundTripper) {
 
 // A throttled call is not made, takes nothing of the limit, and has its body closed.
 func TestAThrottledCallCostsNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		limiter, limit := memory(), core.FixedWindow(10_000, time.Hour)
 		made := 0
 		transport := outbound.New(limiter, limit, outbound.Options{Throttle: true, Base: answers(func(r *http.Request) (*http.Response, error) {

@@ -10,8 +10,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
+
+	"github.com/weir-go/ratelimit/internal/bubbletest"
 
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/internal/redistest"
@@ -70,7 +71,7 @@ func (p *partner) expectCalled(t *testing.T, want ...time.Duration) {
 func TestTransportKeepsCallsToAHostWithinALimit(t *testing.T) {
 	for name, limit := range map[string]core.Limit{"limited": core.Leaky(1, core.PerSecond(5)), "shaped": core.Shaping(9, core.PerSecond(5))} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubbletest.Run(t, func(t *testing.T) {
 				p := newPartner()
 				transport := outbound.New(memory(), limit, outbound.Options{Base: p})
 				for _, url := range []string{"https://api.example/a", "https://API.example/b", "https://other.example/", "https://api.example/c"} {
@@ -100,7 +101,7 @@ func TestTransportHoldsTheKeyBackForEverybody(t *testing.T) {
 		"of 200":             {200, http.Header{"Retry-After": {"7"}}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubbletest.Run(t, func(t *testing.T) {
 				p, store := newPartner(), core.NewMemory()
 				p.answer = func(call int) (int, http.Header) {
 					if call == 1 {
@@ -124,7 +125,7 @@ func TestTransportHoldsTheKeyBackForEverybody(t *testing.T) {
 }
 
 func TestTransportFailsAtOnceWhatCannotBeMadeInTime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		p := newPartner()
 		limit := core.Leaky(1, core.PerSecond(1))
 		transport := outbound.New(memory(), limit, outbound.Options{Base: p, LongestWait: -1})
@@ -217,7 +218,7 @@ func TestTransportWhenThisProcessIsOverloaded(t *testing.T) {
 }
 
 func TestTransportByAFunction(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		p := newPartner()
 		transport := outbound.New(memory(), nil, outbound.Options{
 			Base: p,

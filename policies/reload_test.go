@@ -11,6 +11,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/weir-go/ratelimit/internal/bubbletest"
 )
 
 // reloads follows texts that a test gives, one reading at a time.
@@ -96,7 +98,7 @@ func (r *reloads) count() int {
 
 // A document that takes the place of another one is told once, in the words of weir plan. The first one, and what changes nothing, is not.
 func TestReloadIsTold(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		r := &reloads{t: t, text: "limits: {a: 'leaky 1, 1/h'}\npolicies: [{limit: a, key: global}]\n"}
@@ -154,7 +156,7 @@ func TestParsingLogsNothing(t *testing.T) {
 	if _, err = d.Set(Options{}); err != nil {
 		t.Fatal(err)
 	}
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		r := &reloads{t: t, text: text}
@@ -173,7 +175,7 @@ func TestParsingLogsNothing(t *testing.T) {
 
 // A line of the log names twenty changes at most, and the program is told of all.
 func TestLongReloadIsOneLine(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		policies := func(n int) string {
@@ -197,7 +199,7 @@ func TestLongReloadIsOneLine(t *testing.T) {
 
 // What panics after the start is an error of that reading, or is logged. The readings go on.
 func TestPanicsAfterTheStart(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		r := &reloads{t: t, text: numbered(1)}
@@ -223,7 +225,7 @@ func TestPanicsAfterTheStart(t *testing.T) {
 
 // An error that panics where it is told is logged, and so is nothing if the logger panics itself.
 func TestPanicsWhereErrorsAreTold(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		r := &reloads{t: t, text: numbered(1)}

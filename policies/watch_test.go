@@ -14,6 +14,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/ratelimit/internal/bubbletest"
+
 	"github.com/redis/go-redis/v9"
 
 	"github.com/weir-go/ratelimit/internal/redistest"
@@ -277,7 +279,7 @@ func TestFuncIsComparedWithTheLast(t *testing.T) {
 }
 
 func TestEveryOfZeroIsTheDefault(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var asked atomic.Int64
 		_, err := Watch(ctx, Func("here", func(context.Context) ([]byte, error) {

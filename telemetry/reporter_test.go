@@ -13,8 +13,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
+
+	"github.com/weir-go/ratelimit/internal/bubbletest"
 
 	"github.com/gin-gonic/gin"
 	echo4 "github.com/labstack/echo/v4"
@@ -285,7 +286,7 @@ func TestServersAreBounded(t *testing.T) {
 
 // A server that a store has forgotten, and asks again, has a breaker that tells nothing.
 func TestAServerThatComesBackIsAskedAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		reporter, meter := newReporter(t, telemetry.Options{})
 		trace := reporter.Trace()
 		trace.Breaker("10.0.0.1:6379", "open")

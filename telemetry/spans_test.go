@@ -7,8 +7,9 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
+
+	"github.com/weir-go/ratelimit/internal/bubbletest"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
@@ -85,7 +86,7 @@ func TestSpansOfChecks(t *testing.T) {
 }
 
 func TestSpansOfWaitingAndSettling(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		limit := core.Shaping(5, core.Per(1, 2*time.Second)).Named("queue")
 		policy := guard.Policy{
 			Limit:  limit,

@@ -5,8 +5,9 @@ import (
 	"net/http/httptest"
 	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
+
+	"github.com/weir-go/ratelimit/internal/bubbletest"
 
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/guard"
@@ -14,7 +15,7 @@ import (
 )
 
 func TestWaitingInAQueueIsReported(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		reporter, meter := newReporter(t, telemetry.Options{})
 		g := guard.Must(guard.New(core.New(core.NewMemory()), guard.Options{Observe: reporter.Observe},
 			guard.Policy{Limit: core.Shaping(5, core.Per(1, 2*time.Second)).Named("queue")}))
@@ -34,7 +35,7 @@ func TestWaitingInAQueueIsReported(t *testing.T) {
 
 // A wait for a place is told once, by the policy that has the places, whatever stands beside it.
 func TestWaitingForAPlaceIsReported(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		reporter, meter := newReporter(t, telemetry.Options{})
 		limiter := core.New(core.NewMemory(), core.WithTrace(reporter.Trace()))
 		defer limiter.Close()

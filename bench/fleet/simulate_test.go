@@ -12,8 +12,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
+
+	"github.com/weir-go/ratelimit/internal/bubbletest"
 
 	"github.com/weir-go/ratelimit/core"
 )
@@ -80,7 +81,7 @@ func (l link) Close() error { return nil }
 // all that there is.
 func simulate(t *testing.T, over float64, demand int) (o outcome) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		store, decided := core.NewMemory(), new(atomic.Int64)
 		defer store.Close()
 		used := 0.0

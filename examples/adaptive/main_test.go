@@ -12,8 +12,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
+
+	"github.com/weir-go/ratelimit/internal/bubbletest"
 
 	"go.uber.org/goleak"
 )
@@ -61,7 +62,7 @@ func offer(handler http.Handler, perSecond float64, lasts time.Duration) (inTime
 }
 
 func TestAtTwiceTheCapacityTheWorkIsStillDone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		goodput, shed := overload(protect(newBackend()))
 		t.Logf("%.3f of the capacity, %d denied", goodput, shed)
 		if goodput < 0.9 {
@@ -72,7 +73,7 @@ func TestAtTwiceTheCapacityTheWorkIsStillDone(t *testing.T) {
 
 // What the limit is good for: without it, everybody waits for so long that nobody waits any more.
 func TestWithoutALimitNearlyNothingIsInTime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		if goodput, _ := overload(newBackend()); goodput > 0.1 {
 			t.Errorf("%.3f of the capacity was of use to somebody", goodput)
 		}

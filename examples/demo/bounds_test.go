@@ -13,8 +13,9 @@ import (
 	"sync"
 	"testing"
 	"testing/fstest"
-	"testing/synctest"
 	"time"
+
+	"github.com/weir-go/ratelimit/internal/bubbletest"
 
 	"github.com/weir-go/ratelimit/core"
 )
@@ -374,7 +375,7 @@ func TestAClientThatStopsSendingIsGivenUp(t *testing.T) {
 		"between requests": "GET /svg.js HTTP/1.1\r\nHost: localhost\r\n\r\n",
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubbletest.Run(t, func(t *testing.T) {
 				listener := make(pipes)
 				startOn(t, listener, core.NewMemory())
 				connection, err := listener.dial(t.Context(), "", "")
@@ -394,7 +395,7 @@ func TestAClientThatStopsSendingIsGivenUp(t *testing.T) {
 }
 
 func TestStreamsAndQueuesMayTakeLongerThanReadingARequest(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		listener := make(pipes)
 		d := startOn(t, listener, core.NewMemory())
 		c := d.visitBy(t, &http.Transport{DialContext: listener.dial})

@@ -12,6 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/ratelimit/internal/bubbletest"
+
 	"github.com/coder/websocket"
 
 	"github.com/weir-go/ratelimit/core"
@@ -182,7 +184,7 @@ func (pipes) Addr() net.Addr { return &net.TCPAddr{} }
 
 // A client that reads none of its answers is cut off, and gives its place back.
 func TestAClientThatDoesNotReadIsCutOff(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		limiter := core.New(core.NewMemory())
 		listener := pipes{make(chan net.Conn)}
 		server := &http.Server{Handler: newHandler(limiter)}

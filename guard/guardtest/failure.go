@@ -9,6 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/ratelimit/internal/bubbletest"
+
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/guard"
 	"github.com/weir-go/ratelimit/keyfuncs"
@@ -165,7 +167,7 @@ func testFallbackSettled(t *testing.T, s *suite) {
 }
 
 func testFallbackShaping(t *testing.T, s *suite) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		f := s.fixture(t)
 		options := f.options()
 		options.OnError = guard.Fallback

@@ -6,8 +6,9 @@ import (
 	"errors"
 	"net/http"
 	"testing"
-	"testing/synctest"
 	"time"
+
+	"github.com/weir-go/ratelimit/internal/bubbletest"
 
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/guard"
@@ -177,7 +178,7 @@ func testGoneInPartialFailure(t *testing.T, s *suite) {
 }
 
 func testDeadlineInPartialFailure(t *testing.T, s *suite) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		f := s.fixture(t)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()

@@ -11,6 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/ratelimit/internal/bubbletest"
+
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/guard"
 	"github.com/weir-go/ratelimit/keyfuncs"
@@ -107,7 +109,7 @@ func waitingFor(d time.Duration) guard.Policy {
 func ofHundred() guard.Policy { return guard.Policy{Limit: hundred(), By: keyfuncs.Global} }
 
 func testPlacesInOrder(t *testing.T, s *suite) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		d := s.desked(t, guard.Options{}, waitingFor(time.Minute), ofHundred())
 		for _, name := range []string{"a", "b", "c", "d"} {
 			d.begin(name)
@@ -120,7 +122,7 @@ func testPlacesInOrder(t *testing.T, s *suite) {
 }
 
 func testMaxWait(t *testing.T, s *suite) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		d := s.desked(t, guard.Options{}, waitingFor(300*time.Millisecond), ofHundred())
 		d.begin("a")
 		for _, name := range []string{"first", "behind it"} {
@@ -141,7 +143,7 @@ func testMaxWait(t *testing.T, s *suite) {
 }
 
 func testRateIsNotWaitedFor(t *testing.T, s *suite) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		name := func(r *http.Request) (string, error) { return r.Header.Get("Name"), nil }
 		d := s.desked(t, guard.Options{}, waitingFor(time.Minute), guard.Policy{Limit: one(), By: name})
 		denied := func(when string) {
@@ -160,7 +162,7 @@ func testRateIsNotWaitedFor(t *testing.T, s *suite) {
 }
 
 func testRateIsChargedWithThePlace(t *testing.T, s *suite) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		shadow := guard.Policy{Limit: hundred(), By: keyfuncs.Global, Shadow: true}
 		d := s.desked(t, guard.Options{}, waitingFor(time.Minute), ofHundred(), shadow)
 		d.begin("a")
@@ -177,7 +179,7 @@ func testRateIsChargedWithThePlace(t *testing.T, s *suite) {
 }
 
 func testGoneWhileWaiting(t *testing.T, s *suite) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		d := s.desked(t, guard.Options{}, waitingFor(time.Minute), ofHundred())
 		d.begin("a")
 		ctx, cancel := context.WithCancelCause(t.Context())
@@ -192,7 +194,7 @@ func testGoneWhileWaiting(t *testing.T, s *suite) {
 }
 
 func testGoneInQueueWithPlace(t *testing.T, s *suite) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		queue := guard.Policy{Limit: core.Shaping(10, core.PerMinute(1)), By: keyfuncs.Global}
 		policy := deskPolicy(1)
 		d := s.desked(t, guard.Options{}, policy, queue)
@@ -208,7 +210,7 @@ func testGoneInQueueWithPlace(t *testing.T, s *suite) {
 }
 
 func testTooLateForPlace(t *testing.T, s *suite) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		d := s.desked(t, guard.Options{}, waitingFor(time.Minute), ofHundred())
 		d.begin("a")
 		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
@@ -223,7 +225,7 @@ func testTooLateForPlace(t *testing.T, s *suite) {
 }
 
 func testDrainingPlaces(t *testing.T, s *suite) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		draining, drain := context.WithCancel(t.Context())
 		d := s.desked(t, guard.Options{Draining: draining}, waitingFor(time.Minute), ofHundred())
 		d.begin("a")
@@ -243,7 +245,7 @@ func testDrainingPlaces(t *testing.T, s *suite) {
 }
 
 func testShortestMaxWait(t *testing.T, s *suite) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		short := guard.Policy{Limit: core.Concurrent(5, time.Minute).Named("other"), By: keyfuncs.Global, Queue: guard.QueuePolicy{MaxWait: 200 * time.Millisecond}}
 		d := s.desked(t, guard.Options{}, waitingFor(time.Minute), short)
 		d.begin("a")

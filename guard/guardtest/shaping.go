@@ -8,6 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/ratelimit/internal/bubbletest"
+
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/guard"
 	"github.com/weir-go/ratelimit/keyfuncs"
@@ -27,7 +29,7 @@ var shapingCases = []testCase{
 }
 
 func testShaping(t *testing.T, s *suite) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		start := time.Now()
 		served := make(chan time.Duration, 5)
 		h := s.serve(site{
@@ -67,7 +69,7 @@ func (f *fixture) queued(ctx context.Context) (held time.Duration, response *htt
 }
 
 func testGoneInQueue(t *testing.T, s *suite) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		f := s.fixture(t)
 		ctx, cancel := context.WithCancelCause(t.Context())
 		time.AfterFunc(time.Second, func() { cancel(errGone) })
@@ -87,7 +89,7 @@ func testGoneInQueue(t *testing.T, s *suite) {
 }
 
 func testTooLateInQueue(t *testing.T, s *suite) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		f := s.fixture(t)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -105,7 +107,7 @@ func testTooLateInQueue(t *testing.T, s *suite) {
 }
 
 func testPlaceIsFreed(t *testing.T, s *suite) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		start := time.Now()
 		served := make(chan time.Duration, 5)
 		limiter := core.New(core.NewMemory())
@@ -142,7 +144,7 @@ func testPlaceIsFreed(t *testing.T, s *suite) {
 }
 
 func testUndelayed(t *testing.T, s *suite) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		f := s.fixture(t)
 		f.limiter = core.New(core.NewMemory())
 		h := f.around(f.limited(guard.Policy{Limit: core.Shaping(5, core.PerSecond(1)), Queue: guard.QueuePolicy{Undelayed: 2}}))
@@ -165,7 +167,7 @@ func testUndelayed(t *testing.T, s *suite) {
 }
 
 func testDraining(t *testing.T, s *suite) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		f := s.fixture(t)
 		f.limiter = core.New(core.NewMemory())
 		draining, shutDown := context.WithCancel(t.Context())
@@ -194,7 +196,7 @@ func testDraining(t *testing.T, s *suite) {
 }
 
 func testShadowHoldsNobody(t *testing.T, s *suite) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		f := s.fixture(t)
 		h := f.around(f.limited(guard.Policy{Limit: core.Shaping(3, core.PerMinute(1)), Shadow: true}))
 		start := time.Now()
@@ -218,7 +220,7 @@ func (s slow) Decide(ctx context.Context, calls []core.Call) (answered int, err 
 }
 
 func testElapsed(t *testing.T, s *suite) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		f := s.fixture(t)
 		f.limiter = core.New(slow{f.store})
 		h := f.around(f.limited(guard.Policy{Limit: one()}))

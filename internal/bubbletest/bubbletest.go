@@ -17,7 +17,7 @@ func Run(t *testing.T, test func(*testing.T)) {
 		enter()
 		defer leave()
 	}
-	synctest.Test(t, test)
+	synctest.Test(t, test) //nolint:forbidigo // this is the place
 }
 
 var (

@@ -5,8 +5,9 @@ import (
 	"net/http"
 	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
+
+	"github.com/weir-go/ratelimit/internal/bubbletest"
 
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/headers"
@@ -55,7 +56,7 @@ func TestWhatIsPreparedIsWrittenAlike(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			prepared := dialect.Prepare(w, policies(first, opened))
 			for _, list := range [][]headers.Outcome{policies(first, opened), policies(last, closed), policies(first), policies(opened, first), other, tokens, nil} {
-				synctest.Test(t, func(t *testing.T) {
+				bubbletest.Run(t, func(t *testing.T) {
 					want, got := http.Header{}, http.Header{}
 					w.Write(want, list)
 					prepared.Write(got, list)
@@ -83,7 +84,7 @@ func TestALoneDecisionIsWrittenAlike(t *testing.T) {
 	for name, writer := range map[string]headers.Writer{
 		"Draft": headers.Draft, "Legacy": headers.Legacy, "LegacyEpoch": headers.LegacyEpoch, "GitHub": headers.GitHub, "None": headers.None,
 	} {
-		synctest.Test(t, func(t *testing.T) { // where the clock of a Reset stands still
+		bubbletest.Run(t, func(t *testing.T) { // where the clock of a Reset stands still
 			for _, d := range decisions {
 				list := policies(d)
 				w, ok := dialect.Prepare(writer, list).(dialect.Lone)

@@ -7,7 +7,8 @@ import (
 	"net/http"
 	"slices"
 	"testing"
-	"testing/synctest"
+
+	"github.com/weir-go/ratelimit/internal/bubbletest"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -56,7 +57,7 @@ func outages(random *rand.Rand) (accepts []bool) {
 // triesOfOutbound returns how often a Transport makes each call.
 func triesOfOutbound(t *testing.T, accepts []bool) (tries []int) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		host := &script{accepts: accepts}
 		transport := outbound.New(core.New(core.NewMemory()), core.Unlimited, outbound.Options{
 			Base: host, Retry: outbound.Retry{Most: 2, Tokens: 10, Ratio: 0.1},

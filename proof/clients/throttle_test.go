@@ -5,10 +5,12 @@ import (
 	"errors"
 	"net/http"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/ratelimit/internal/bubbletest"
+
 	"github.com/failsafe-go/failsafe-go/adaptivethrottler"
+
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/outbound"
 )
@@ -84,7 +86,7 @@ type outage struct {
 // suffer makes 1,000 calls a second to a host that loses nine tenths of its capacity for a minute.
 func suffer(t *testing.T, client func(*worn) func()) (result outage) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		host := &worn{capacity: 10_000}
 		call := client(host)
 		calls := func(long time.Duration) {

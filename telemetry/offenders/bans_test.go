@@ -5,8 +5,9 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
+
+	"github.com/weir-go/ratelimit/internal/bubbletest"
 
 	"github.com/weir-go/ratelimit/core"
 	ratelimit "github.com/weir-go/ratelimit/nethttp"
@@ -17,7 +18,7 @@ import (
 // that have led to it do not.
 func TestWhoeverIsBannedIsAnOffenderUntilThen(t *testing.T) {
 	for _, told := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
+		bubbletest.Run(t, func(t *testing.T) {
 			tracker := offenders.New(offenders.Options{})
 			key := func(*http.Request) (string, error) { return "user:ada", nil }
 			limiter := core.New(core.NewMemory(core.WithClock(time.Now)))

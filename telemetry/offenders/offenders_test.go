@@ -11,8 +11,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
+
+	"github.com/weir-go/ratelimit/internal/bubbletest"
 
 	"pgregory.net/rapid"
 
@@ -35,7 +36,7 @@ func denial(keys ...string) guard.Event {
 // than that is found.
 func TestOffendersAreWithinTheirBounds(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
-		synctest.Test(t, func(*testing.T) {
+		bubbletest.Run(t, func(*testing.T) {
 			size := rapid.IntRange(1, 8).Draw(r, "size")
 			halfLife := time.Duration(rapid.IntRange(1, 100).Draw(r, "half-life")) * time.Second
 			tracker := offenders.New(offenders.Options{Size: size, HalfLife: halfLife})
@@ -85,7 +86,7 @@ func TestOffendersAreWithinTheirBounds(t *testing.T) {
 }
 
 func TestOffendersForget(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		tracker := offenders.New(offenders.Options{Size: 5, HalfLife: time.Minute})
 		for range 100 {
 			tracker.Observe(denial("early"))

@@ -2,15 +2,16 @@ package batch
 
 import (
 	"testing"
-	"testing/synctest"
 	"time"
+
+	"github.com/weir-go/ratelimit/internal/bubbletest"
 )
 
 // While a trial is in flight, calls from before the breaker opened neither close it nor open it again.
 func TestOnlyTheTrialCounts(t *testing.T) {
 	for _, early := range []Outcome{Succeeded, Failed, Unknown} {
 		for _, trial := range []Outcome{Succeeded, Failed, Unknown} {
-			synctest.Test(t, func(t *testing.T) {
+			bubbletest.Run(t, func(t *testing.T) {
 				const pause = time.Second
 				b := NewBreaker(1, pause, func(State) {})
 				for range 3 { // that are in flight together

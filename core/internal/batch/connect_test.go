@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/weir-go/ratelimit/internal/bubbletest"
 )
 
 // states lists what a breaker reports.
@@ -109,7 +111,7 @@ func TestConnectionThatComesLate(t *testing.T) {
 
 // An attempt of which nothing comes is given up, so that the next one can begin: whatever was lost on the way stays lost.
 func TestAttemptsThatHangAreGivenUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		s := newServer(t, true)
 		s.lose(t, 30*time.Second)
 		_ = s.ask(t.Context(), request{weight: 1})
@@ -337,7 +339,7 @@ func TestBreakerIgnoresWhatIsNotTheServersFault(t *testing.T) {
 
 // A client that ignores deadlines does not hide that the server is silent.
 func TestOverdueBatchesOpenTheBreaker(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		s := newServer(t, false)
 		seen := withBreaker(s, 2)
 		release := s.hold()

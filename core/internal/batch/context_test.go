@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/weir-go/ratelimit/internal/bubbletest"
 )
 
 // A batch is sent in time or not at all. Its budget begins when it is sent, and anew if it is sent
@@ -13,7 +15,7 @@ import (
 func TestContext(t *testing.T) {
 	for name, told := range map[string]bool{"the client reads the deadline": false, "somebody is told": true} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubbletest.Run(t, func(t *testing.T) {
 				overdue, heard := 0, new(atomic.Value)
 				heard.Store(time.Time{})
 				begin := func() *Context {

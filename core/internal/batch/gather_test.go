@@ -5,6 +5,8 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+
+	"github.com/weir-go/ratelimit/internal/bubbletest"
 )
 
 // gathering returns a server whose latest batch had several groups.
@@ -22,7 +24,7 @@ func gathering(t *testing.T) *server {
 // After a batch of several groups, the next one takes along what those have to ask who can run.
 func TestBatchesGatherACrowd(t *testing.T) {
 	const rounds, crowd = 100, 5
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		s := gathering(t)
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // so that all of them can run before one does
 		for range rounds {
@@ -45,7 +47,7 @@ func TestBatchesGatherACrowd(t *testing.T) {
 
 // Whoever comes alone soon sends their calls themselves again.
 func TestACrowdIsForgotten(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		s := gathering(t)
 		for i := range crowdLasts {
 			if s.Lane.crowd.Load() == 0 {

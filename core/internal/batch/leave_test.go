@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/weir-go/ratelimit/internal/bubbletest"
 )
 
 // The call of a caller who leaves the queue is not sent, and other calls do not notice.
@@ -75,7 +77,7 @@ func TestCallerWithLittleTime(t *testing.T) {
 // A caller who sends a call alone has a deadline, too. If it passes before there is a connection,
 // nothing is sent.
 func TestDeadlineBeforeACallIsSent(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		s := newServer(t, true)
 		s.connected, s.opening = 0, time.Hour
 		s.step, s.lastHeard = time.Hour, time.Now().Add(time.Minute)

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/weir-go/ratelimit/internal/bubbletest"
 )
 
 func TestServerThatDoesNotAnswerInTime(t *testing.T) {
@@ -161,7 +163,7 @@ func TestBrokenConnectionUnderACrowdIsNoOutage(t *testing.T) {
 
 // A client that ignores deadlines holds up its own batch, but not the next calls.
 func TestOverdueBatchesAreReplaced(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		s := newServer(t, false)
 		release := s.hold()
 		wantAll(t, s.askMany(t.Context(), times(2)...)(), 2, ErrTimedOut)

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/weir-go/ratelimit/internal/bubbletest"
 )
 
 const (
@@ -353,7 +355,7 @@ func wantAll(t *testing.T, errs []error, n int, want error) {
 func forBothClients(t *testing.T, test func(t *testing.T, s *server), change ...func(*Config[request, int])) {
 	for name, heeds := range map[string]bool{"client heeds deadlines": true, "client ignores deadlines": false} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { test(t, newServer(t, heeds, change...)) })
+			bubbletest.Run(t, func(t *testing.T) { test(t, newServer(t, heeds, change...)) })
 		})
 	}
 }

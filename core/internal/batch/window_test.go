@@ -3,8 +3,9 @@ package batch
 import (
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
+
+	"github.com/weir-go/ratelimit/internal/bubbletest"
 )
 
 // far is a server that is so far away, and carries out full batches in so long.
@@ -54,7 +55,7 @@ func TestBatchesFollowTheRoundTrip(t *testing.T) {
 		"near, with nothing to do": {100 * time.Microsecond, 0, 2, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubbletest.Run(t, func(t *testing.T) {
 				s := far(t, c.delay, c.own, func(c *Config[request, int]) { c.Patience = time.Hour })
 				if _, failed := s.crowd(t, 200*testFull); failed > 0 {
 					t.Errorf("%d failed", failed)
@@ -73,7 +74,7 @@ func TestBatchesFollowTheRoundTrip(t *testing.T) {
 
 // Beyond those that any call may use, batches are full: a server that is far away has no more of them than it has to.
 func TestBatchesBeyondTheFirstAreFull(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		s := far(t, 40*time.Millisecond, 10*time.Microsecond)
 		s.crowd(t, 200*testFull) // so that many may be in flight
 		s.mu.Lock()
@@ -90,7 +91,7 @@ func TestBatchesBeyondTheFirstAreFull(t *testing.T) {
 
 // What a distant server answers in a second grows with what may be in flight, and no call is too much.
 func TestThroughputAtADistantServer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		s := far(t, 40*time.Millisecond, 100*time.Microsecond)
 		const crowd = 200 * testFull // in 2 at once it takes 4 s
 		took, failed := s.crowd(t, crowd)

@@ -9,6 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/ratelimit/internal/bubbletest"
+
 	"github.com/weir-go/ratelimit/core/internal/exact"
 	"github.com/weir-go/ratelimit/core/internal/lease"
 )
@@ -77,7 +79,7 @@ func spend(set *lease.Set, key string, spec *exact.Spec, units int) bool {
 // inBubble runs a test with a clock of its own, and closes the set.
 func inBubble(t *testing.T, s *store, over float64, test func(t *testing.T, set *lease.Set)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		set := s.set(over)
 		test(t, set)
 		set.Close()

@@ -8,6 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/ratelimit/internal/bubbletest"
+
 	"github.com/redis/go-redis/v9"
 
 	"github.com/weir-go/ratelimit/core/internal/call"
@@ -34,7 +36,7 @@ func TestCloseDrainsWhatIsNoCheck(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubbletest.Run(t, func(t *testing.T) {
 				release, done := make(chan struct{}), make(chan error, 1)
 				held := 0
 				r := wired(t, func(command redis.Cmder) (string, error) {
@@ -79,7 +81,7 @@ func TestCloseDrainsWhatIsNoCheck(t *testing.T) {
 
 // Close waits no longer than a call may take: its time in the queue and the budget.
 func TestCloseIsBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		r := wired(t, func(redis.Cmder) (string, error) { return "", nil })
 		if err := r.calls.begin(); err != nil { // and it never ends
 			t.Fatal(err)
@@ -120,7 +122,7 @@ func TestServerThatIsFoundAfterClose(t *testing.T) {
 
 // Nodes of a cluster come and go. Those that are asked are kept, and so is one that is answering.
 func TestServersThatAreGoneAreForgotten(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		answer := func(redis.Cmder) (string, error) { return "0", nil }
 		r := wired(t, answer)
 		known := func() (n int) {

@@ -9,6 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/ratelimit/internal/bubbletest"
+
 	"github.com/redis/go-redis/v9"
 
 	"github.com/weir-go/ratelimit/core/internal/call"
@@ -27,7 +29,7 @@ func TestGivingBackGoesOnUntilItIsCertain(t *testing.T) {
 		"in the end nobody": {[]error{proto("LOADING"), context.DeadlineExceeded}, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubbletest.Run(t, func(t *testing.T) {
 				var mu sync.Mutex
 				var settled []string
 				failures := slices.Clone(c.failures)

@@ -6,6 +6,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/ratelimit/internal/bubbletest"
+
 	"github.com/redis/go-redis/v9"
 
 	"github.com/weir-go/ratelimit/core/internal/call"
@@ -15,7 +17,7 @@ import (
 // Places are renewed and given back however many settlements wait for the server, and whatever else is settled together with
 // them.
 func TestPlacesWaitForNoSettlement(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		limit := spec(exact.Concurrent, 10, 10, time.Minute)
 		free := make(chan struct{})
 		r := wired(t, func(command redis.Cmder) (string, error) {

@@ -9,6 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/ratelimit/internal/bubbletest"
+
 	"github.com/redis/go-redis/v9"
 
 	"github.com/weir-go/ratelimit/core/internal/call"
@@ -29,7 +31,7 @@ func TestWhatWasGrantedInAllIsGivenBackAtOnce(t *testing.T) {
 		"calls of which some do fit": {[]*call.Call{callFor(4), callFor(5), callFor(3)}, -9},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubbletest.Run(t, func(t *testing.T) {
 				hold := make(chan struct{})
 				var settled []any
 				r := wired(t, func(command redis.Cmder) (string, error) {
@@ -63,7 +65,7 @@ func TestWhatWasGrantedInAllIsGivenBackAtOnce(t *testing.T) {
 
 // Calls that are settled by themselves have notes of their own, and are given back one by one.
 func TestNotedCallsAreGivenBackOneByOne(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		hold := make(chan struct{})
 		var settled [][2]any
 		asked := false
@@ -118,7 +120,7 @@ func severalTimes(times int) *call.Call {
 
 // A waiter that has left while it was registered is registered no longer when that is known, under the instant that Redis tells.
 func TestAWaiterThatHasLeftIsForgotten(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		limit := spec(exact.Concurrent, 1, 1, time.Minute)
 		hold := make(chan struct{})
 		var left []string

@@ -13,6 +13,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/ratelimit/internal/bubbletest"
+
 	"github.com/redis/go-redis/v9"
 
 	"github.com/weir-go/ratelimit/core/internal/call"
@@ -64,7 +66,7 @@ func TestChecksInARowShareTheirWords(t *testing.T) {
 		{"costs that add up", [][]call.Check{one("a", "a")}, []string{"ask+ leaky 36000000000 1 1", event, take, "7200000000"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubbletest.Run(t, func(t *testing.T) {
 				hold := make(chan struct{})
 				var sent []string // behind the first batch
 				commands := 0

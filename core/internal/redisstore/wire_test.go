@@ -15,6 +15,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/ratelimit/internal/bubbletest"
+
 	"github.com/redis/go-redis/v9"
 
 	"github.com/weir-go/ratelimit/core/internal/calendar"
@@ -225,7 +227,7 @@ func TestBreakerCountsSettlements(t *testing.T) {
 
 // That keys cannot share a call is found out once.
 func TestClusterInDisguiseIsRemembered(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		hold, packed := make(chan struct{}), 0
 		r := wired(t, func(command redis.Cmder) (string, error) {
 			if command.Args()[2] != 1 {
@@ -263,7 +265,7 @@ func TestClusterInDisguiseIsRemembered(t *testing.T) {
 // A batch is told the instant of its decision, so that what a caller who leaves was charged can be
 // given back. A call that its caller sends asks for it only if that is wanted, and a reservation is told it anyway.
 func TestWhoIsToldTheInstant(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		hold := make(chan struct{})
 		close(hold)
 		var mu sync.Mutex

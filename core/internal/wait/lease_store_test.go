@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/weir-go/ratelimit/internal/bubbletest"
 )
 
 const (
@@ -50,7 +52,7 @@ type toldLost struct {
 // inBubble runs a test with Leases that are renewed for the first time exactly when a third has passed, and sees that nothing is left in the end.
 func inBubble(t *testing.T, test func(t *testing.T, s *leaseStore)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		s := &leaseStore{start: time.Now()}
 		s.leases = NewLeases(s.config())
 		s.leases.random = func() float64 { return 0 }

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/weir-go/ratelimit/internal/bubbletest"
 )
 
 func TestPanicsAreContained(t *testing.T) {
@@ -148,7 +150,7 @@ func TestConfigIsComplete(t *testing.T) {
 
 // Leases begin, are asked and end on many goroutines at once.
 func TestManyGoroutines(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		s := &leaseStore{start: time.Now()}
 		s.leases = NewLeases(s.config())
 		var group sync.WaitGroup

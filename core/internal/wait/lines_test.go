@@ -8,6 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/ratelimit/internal/bubbletest"
+
 	"pgregory.net/rapid"
 
 	"github.com/weir-go/ratelimit/core/internal/wait"
@@ -210,7 +212,7 @@ func anyLines(t *rapid.T) {
 
 // One poll at a time notices what nobody has told of, also while others arrive.
 func TestPollsAreNotPutOff(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		k := newKeys(0)
 		one := []class{{key("a"), 1, 1}}
 		k.used[key("a")] = 1

@@ -3,8 +3,9 @@ package wait
 import (
 	"context"
 	"testing"
-	"testing/synctest"
 	"time"
+
+	"github.com/weir-go/ratelimit/internal/bubbletest"
 )
 
 // Pauses grow from 5 to 100 ms, less a quarter at most.
@@ -19,7 +20,7 @@ func TestBackoffGrows(t *testing.T) {
 
 // Until ends at its instant, or with its context.
 func TestUntil(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		start := time.Now()
 		if !Until(t.Context(), start.Add(time.Second)) || time.Since(start) != time.Second {
 			t.Errorf("it took %v", time.Since(start))

@@ -13,6 +13,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/ratelimit/internal/bubbletest"
+
 	"github.com/weir-go/ratelimit/core/internal/exact"
 )
 
@@ -91,7 +93,7 @@ func (s *placeStore) hold(numbers ...int) *Hold {
 
 func inPlaceBubble(t *testing.T, test func(t *testing.T, s *placeStore)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		s := newPlaceStore()
 		defer s.Close()
 		test(t, s)

@@ -7,11 +7,13 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/weir-go/ratelimit/internal/bubbletest"
 )
 
 // A grant that comes too late for its waiter is given back.
 func TestGrantThatComesTooLateIsGivenBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		b := &bucket{capacity: 10, drip: time.Hour, trip: time.Second, due: time.Minute, last: time.Now()}
 		queues := b.queues(1000)
 		wait := func(d time.Duration) error {
@@ -50,7 +52,7 @@ func TestGrantThatComesTooLateIsGivenBack(t *testing.T) {
 
 // No waiter joins a queue that has been forgotten: its key may have a new one.
 func TestForgottenQueueIsNotJoined(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		b := &bucket{capacity: 10, drip: time.Hour, last: time.Now()}
 		queues := b.queues(1000)
 		forgotten := queues.queueOf(QueueKey{Key: "key"})
@@ -67,7 +69,7 @@ func TestForgottenQueueIsNotJoined(t *testing.T) {
 // A waiter whose request can never be granted is told so when it is the first. All others end with
 // their contexts.
 func TestEverybodyEndsBehindOneWhoIsNeverGranted(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		b := &bucket{capacity: 1, drip: 10 * time.Second, trip: time.Second, last: time.Now()}
 		queues := b.queues(1000)
 		ask := queues.Ask
@@ -123,7 +125,7 @@ func (a *asks) wait(ctx context.Context, cost int) {
 
 // All waiters whose requests were in an Ask that fails get its error.
 func TestAFailureIsForAllWhoWereAskedFor(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		b := &bucket{capacity: 10, drip: time.Hour, trip: time.Second, last: time.Now()}
 		a := &asks{queues: b.queues(1000)}
 		for range 5 {
@@ -153,7 +155,7 @@ func TestAFailureIsForAllWhoWereAskedFor(t *testing.T) {
 
 // The grant of a waiter that has left does not pass a waiter whose request it does not fit.
 func TestNobodyIsOvertakenByWhomAGrantFits(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		b := &bucket{capacity: 2, drip: time.Hour, trip: time.Second, last: time.Now()}
 		a := &asks{queues: b.queues(1000)}
 		leaves, leave := context.WithCancel(t.Context())
@@ -182,7 +184,7 @@ func TestNobodyIsOvertakenByWhomAGrantFits(t *testing.T) {
 
 // When the first waiter leaves, the next one does not wait for the time of the first one's grant.
 func TestWhoMovesUpWaitsForThemselvesOnly(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		b := &bucket{capacity: 3, drip: time.Hour, level: 3 * time.Hour, last: time.Now()}
 		a := &asks{queues: b.queues(1000)}
 		leaves, leave := context.WithCancel(t.Context())
@@ -200,7 +202,7 @@ func TestWhoMovesUpWaitsForThemselvesOnly(t *testing.T) {
 // A waiter is denied as soon as an answer says that its grant would come too late.
 func TestWhoWillBeTooLateIsToldAtOnce(t *testing.T) {
 	t.Run("by their place", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
+		bubbletest.Run(t, func(t *testing.T) {
 			b := &bucket{capacity: 1, drip: time.Hour, trip: time.Second, last: time.Now()}
 			queues := b.queues(1000)
 			start := time.Now()
@@ -226,7 +228,7 @@ func TestWhoWillBeTooLateIsToldAtOnce(t *testing.T) {
 		})
 	})
 	t.Run("since others took what there was", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
+		bubbletest.Run(t, func(t *testing.T) {
 			b := &bucket{capacity: 5, drip: time.Minute, level: 5 * time.Minute, trip: time.Second, last: time.Now()}
 			queues := b.queues(1000)
 			queues.Takes = func(*Request) time.Duration { return 0 } // as of a window
@@ -255,7 +257,7 @@ func TestWhoWillBeTooLateIsToldAtOnce(t *testing.T) {
 
 // The answer decides about a waiter whose time is up while its request is in flight.
 func TestAnAnswerThatIsUnderWayDecides(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		b := &bucket{capacity: 10, drip: time.Hour, trip: time.Second, last: time.Now()}
 		a := &asks{queues: b.queues(1000)}
 		start := time.Now()
@@ -269,7 +271,7 @@ func TestAnAnswerThatIsUnderWayDecides(t *testing.T) {
 
 // A Try takes nothing from a waiter that wants more, even while that waiter's request is in flight.
 func TestWhoDoesNotWaitDoesNotOvertake(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		b := &bucket{capacity: 3, drip: time.Hour, level: 3 * time.Hour, trip: time.Second, last: time.Now()}
 		a := &asks{queues: b.queues(1000)}
 		start := time.Now()

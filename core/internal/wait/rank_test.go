@@ -4,8 +4,9 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"testing/synctest"
 	"time"
+
+	"github.com/weir-go/ratelimit/internal/bubbletest"
 )
 
 // order is a [Rank] that notes when the queue stands in it, and leaves it.
@@ -43,7 +44,7 @@ func (o *order) ranked(ask func(Request) Answer) *Queues {
 // A waiter that is held back leaves the order, and stands in it again shortly before that ends, to know the others when it asks. It is not
 // in the order when it looks in between, also behind older ones.
 func TestWaiterThatIsHeldBackStandsAgainBeforeItAsks(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		o := &order{}
 		o.others = []Other{{Came: time.Now().Add(-time.Minute), Units: 1}}
 		asked := 0
@@ -73,7 +74,7 @@ func TestWaiterThatIsHeldBackStandsAgainBeforeItAsks(t *testing.T) {
 
 // A waiter that looks in vain, since the store has failed, sleeps on.
 func TestWaiterThatLooksInVainSleepsOn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		o := &order{}
 		failed := 0
 		queues := o.ranked(func(Request) Answer {
@@ -105,7 +106,7 @@ func TestWaiterThatLooksInVainSleepsOn(t *testing.T) {
 
 // A waiter leaves room for the older ones that it knows while the store tells of none.
 func TestOlderWaitersAreKnownWhileTheStoreIsSilent(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		o := &order{others: []Other{{Came: time.Now().Add(-time.Minute), Units: 2}}}
 		var last Older
 		queues := o.ranked(func(r Request) Answer {

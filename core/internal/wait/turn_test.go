@@ -8,6 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/ratelimit/internal/bubbletest"
+
 	"pgregory.net/rapid"
 
 	"github.com/weir-go/ratelimit/core/internal/call"
@@ -140,7 +142,7 @@ func anyTurns(t *rapid.T) {
 
 // A turn that comes at the moment at which its waiter leaves has come.
 func TestTurnInTheMomentOfLeaving(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		for range 50 {
 			var turns Turns
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)

@@ -2,8 +2,9 @@ package fallback
 
 import (
 	"testing"
-	"testing/synctest"
 	"time"
+
+	"github.com/weir-go/ratelimit/internal/bubbletest"
 
 	"github.com/weir-go/ratelimit/core"
 )
@@ -32,7 +33,7 @@ func TestFallbackStartsWithFreePlaces(t *testing.T) {
 
 // A place of this process's is renewed while it is there, and lost when it was taken away.
 func TestFallbackTellsOfLostPlaces(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		f := New(2, 100)
 		limit := core.Concurrent(4, time.Minute)
 		r, err := f.Reserve(t.Context(), core.Check{Key: "a", Limit: limit})

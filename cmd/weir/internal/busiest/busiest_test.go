@@ -5,8 +5,9 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
+
+	"github.com/weir-go/ratelimit/internal/bubbletest"
 
 	"github.com/weir-go/ratelimit/core"
 	"github.com/weir-go/ratelimit/core/admin"
@@ -44,7 +45,7 @@ func whole(t *testing.T, s *Sampler) Page {
 }
 
 func TestTheFullestKeysComeFirst(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
 		l := core.New(core.NewMemory())
 		defer l.Close()
 		for i := range 100 {
