@@ -89,7 +89,7 @@ func TestCallForTwoBusyLimitsIsServed(t *testing.T) {
 				const longest = 300 * time.Millisecond
 				var group sync.WaitGroup
 				for i := range 12 {
-					random := rand.New(rand.NewPCG(1, uint64(i))) //nolint:gosec // a test
+					random := rand.New(rand.NewPCG(1, uint64(i)))
 					limit := []Places{few, many}[i%2]
 					group.Go(func() {
 						for {
