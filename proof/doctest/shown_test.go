@@ -6,9 +6,8 @@ import (
 	"net/http/httptest"
 	"strconv"
 	"testing"
+	"testing/synctest"
 	"time"
-
-	"github.com/weir-go/ratelimit/internal/bubbletest"
 
 	"github.com/alicebob/miniredis/v2"
 
@@ -38,7 +37,7 @@ func get(h http.Handler, address string) *http.Response {
 }
 
 func TestEleventhRequestIsDenied(t *testing.T) {
-	bubbletest.Run(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		limiter := core.New(core.NewMemory())
 		api := newAPI(limiter, ratelimit.Options{})
 		for i := range 10 {
@@ -66,7 +65,7 @@ func TestEleventhRequestIsDenied(t *testing.T) {
 }
 
 func TestWorkerKeepsThePace(t *testing.T) {
-	bubbletest.Run(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		limiter := core.New(core.NewMemory())
 		defer limiter.Close()
 		partner := core.Leaky(1, core.PerSecond(5)).Named("partner")
