@@ -328,6 +328,13 @@ func TestTrace(t *testing.T) {
 	if first := failures[0]; first != core.Unreachable && first != core.TimedOut || failures[1] != core.Suspended {
 		t.Errorf("failures %v, want the server's and then %s", failures, core.Suspended)
 	}
+	reported := func() bool { // a worker may report a batch after it has answered it
+		mu.Lock()
+		defer mu.Unlock()
+		return len(batches) >= 2 && len(states) >= 1
+	}
+	for deadline := time.Now().Add(patient); !reported() && time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+	}
 	mu.Lock()
 	defer mu.Unlock()
 	if len(batches) != 2 || batches[0].Server != server.Addr() || batches[0].Calls != 1 || batches[0].Checks != 6 || // a log weighs four

@@ -303,9 +303,9 @@ func TestCallsUnderTwoPlansDoNotWaitForEachOther(t *testing.T) {
 		two := Concurrent(2, time.Minute).Named("two")
 		small, large := Concurrent(1, time.Minute).Named("plan"), Concurrent(3, time.Minute).Named("plan")
 		plan, others := takeAll(t, l, large), takeAll(t, l, two)
-		one := waitAll(t, l, []Check{{Key: "key", Limit: large, Cost: 3}, {Key: "key", Limit: two}})
+		one := waitAll(t, l, []Check{{Key: "key", Limit: large, Cost: 3}, {Key: "key", Limit: two}}, WithLongestWait(time.Minute))
 		time.Sleep(10 * time.Millisecond)
-		other := waitAll(t, l, []Check{{Key: "key", Limit: small}, {Key: "key", Limit: two, Cost: 2}})
+		other := waitAll(t, l, []Check{{Key: "key", Limit: small}, {Key: "key", Limit: two, Cost: 2}}, WithLongestWait(time.Minute))
 		other.expectWaiting(t)
 		for _, p := range plan {
 			p.Release()
