@@ -333,7 +333,8 @@ func TestTrace(t *testing.T) {
 		defer mu.Unlock()
 		return len(batches) >= 2 && len(states) >= 1
 	}
-	for deadline := time.Now().Add(patient); !reported() && time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(patient); !reported() && time.Now().Before(deadline); {
+		time.Sleep(time.Millisecond)
 	}
 	mu.Lock()
 	defer mu.Unlock()

@@ -26,7 +26,7 @@ func init() { //nolint:gochecknoinits // see above
 	denials.Remember = func(store any, memory denials.Memory, options any) any {
 		return rememberDenials(store.(Store), memory, options.([]Option))
 	}
-	unexported.AllowAll = func(ctx context.Context, l, c any) error { return l.(*Limiter).allowAll(ctx, c.(*Call)) }
+	unexported.AllowAll = func(ctx, l, c any) error { return l.(*Limiter).allowAll(ctx.(context.Context), c.(*Call)) }
 	unexported.SettleBeside = func(r any, then func(error), costs ...int) error {
 		return r.(*Reservation).settleBeside(then, costs)
 	}

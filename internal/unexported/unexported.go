@@ -2,10 +2,7 @@
 // core sets them when it is initialized. Its types are any here, because core imports this package.
 package unexported
 
-import (
-	"context"
-	"time"
-)
+import "time"
 
 // Traits follow from the algorithm of a limit. Places and bans have none of them.
 type Traits struct {
@@ -27,8 +24,9 @@ var (
 	// TraitsOf returns the traits of a core.Limit, which may be nil.
 	TraitsOf func(limit any) Traits
 
-	// AllowAll is core.Limiter.AllowAll for the checks of a *core.Call. The decisions lie in its memory, which is used again.
-	AllowAll func(ctx context.Context, limiter, call any) error
+	// AllowAll is core.Limiter.AllowAll in a context.Context for the checks of a *core.Call. The decisions lie in its memory, which is
+	// used again.
+	AllowAll func(ctx, limiter, call any) error
 
 	// SettleBeside settles a *core.Reservation beside its caller: the settlement is sent at once, and the caller does not wait
 	// for the answer. If then is not nil, another goroutine calls it with the error of core.Reservation.Settle; with nothing to
