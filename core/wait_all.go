@@ -26,7 +26,8 @@ import (
 // A call for places of several limits that has waited for half a second takes them limit by limit, and keeps the ones it has while
 // it is the first of this process that waits for the next ones. The limit with the fewest places comes first. So a call for
 // places of two limits is served although callers of each never leave both free at once. It gives the places back while
-// another limit denies it, and when it gives up. Alternatives and shadow checks are not taken before the rest.
+// another limit denies it, when it gives up, and for a while after ten seconds. Alternatives and shadow checks are not taken before
+// the rest.
 //
 // The lines extend over all processes that share a Redis, as those of [Limiter.Wait] do, in one order with it. So for limits
 // without places, there is none with [Lease] or among alternatives, and the first try of a call heeds only the calls of its own
@@ -222,6 +223,9 @@ func (q *waitedCall) stand(ctx context.Context, w *wait.Waiter) (*Reservation, e
 	for {
 		select {
 		case <-w.Turn():
+		case <-q.steps.inVain():
+			q.pauseSteps()
+			continue
 		case <-ctx.Done():
 			return nil, gaveUp(ctx)
 		case <-q.limiter.open.Done():

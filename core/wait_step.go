@@ -3,6 +3,7 @@ package core
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -15,16 +16,18 @@ import (
 // fewest places is the first: a tenant that has used up its own few places does not keep one that all tenants share. All calls take
 // limits in the same order, so that no two of them wait for each other.
 
-// longestStep is how long a call keeps places while it waits for others. It bounds how long two calls wait for each other if
-// they see different numbers of places: under two plans of one name.
+// longestStep is how long a call keeps places in vain. It bounds how long calls wait for each other if they see different numbers of
+// places: under two plans of one name. After each time the call leaves the places to others for twice as long as before, up to
+// as long as it has kept them.
 const longestStep = 10 * time.Second
 
 // steps are the limits of which a call takes the places before it asks for all that is left.
 type steps struct {
 	limits [][]int        // the checks of each limit, in order
 	taken  []*Reservation // of the first limits, as many as have been taken
-	since  time.Time      // when the first one was taken
+	end    *time.Timer    // of longestStep since the first one was taken; nil: none is taken
 	after  time.Time      // none is taken before
+	pause  time.Duration  // the latest one
 	ready  bool           // the latest denial was for places alone
 }
 
@@ -63,17 +66,16 @@ func stepsOf(checks []Check) (limits [][]int) {
 // it, or an error.
 func (q *waitedCall) takeSteps(ctx context.Context, w *wait.Waiter) (lacks []wait.Lack, err error) {
 	s := &q.steps
-	if now := time.Now(); len(s.taken) > 0 && (now.Sub(s.since) > longestStep || s.lost()) {
-		q.dropSteps()
-		s.after = now.Add(wait.Patience) // others take theirs meanwhile
+	if s.lost() {
+		q.pauseSteps()
 	}
 	if !s.ready || q.denied == nil || time.Now().Before(s.after) {
 		return nil, nil
 	}
 	for len(s.taken) < len(s.limits) {
-		asked := s.limits[len(s.taken)]
+		checks, asked := q.step(s.limits[len(s.taken)])
 		q.register(w, asked)
-		part, err := q.reservePart(ctx, q.checks, asked)
+		part, err := q.reservePart(ctx, checks, asked)
 		if err != nil {
 			return nil, err
 		}
@@ -87,10 +89,45 @@ func (q *waitedCall) takeSteps(ctx context.Context, w *wait.Waiter) (lacks []wai
 			return lacks, nil
 		}
 		if s.taken = append(s.taken, part); len(s.taken) == 1 {
-			s.since = time.Now()
+			s.end = time.NewTimer(longestStep)
+			q.limiter.besides.begin(nil) // Close waits until they are given back
 		}
 	}
 	return nil, nil
+}
+
+// step returns the checks of a step, and which ones are asked: the places of a limit, and whether the limits without places
+// have room.
+func (q *waitedCall) step(limit []int) (checks []Check, asked []int) {
+	checks, asked = conditions(q.checks), slices.Clone(limit)
+	for _, i := range limit {
+		checks[i] = q.checks[i]
+	}
+	for first := 0; first < len(checks); first = endOf(checks, first) {
+		c := &checks[first]
+		if c.Shadow || forPlaces(q.checks, first) {
+			continue
+		}
+		for i := first; i < endOf(checks, first); i++ {
+			asked = append(asked, i)
+		}
+	}
+	return checks, asked
+}
+
+// inVain returns a channel that receives when the call has kept places for too long.
+func (s *steps) inVain() <-chan time.Time {
+	if s.end == nil {
+		return nil
+	}
+	return s.end.C
+}
+
+// pauseSteps gives back the places that the call has taken, and has others take theirs for a while.
+func (q *waitedCall) pauseSteps() {
+	q.dropSteps()
+	q.steps.pause = min(max(wait.Patience, 2*q.steps.pause), longestStep)
+	q.steps.after = time.Now().Add(q.steps.pause)
 }
 
 // lost reports whether places that were taken have been lost.
@@ -102,10 +139,7 @@ func (s *steps) lost() bool {
 // call of this process is before it.
 func (q *waitedCall) keepSteps(w *wait.Waiter, lacks []wait.Lack) {
 	q.steps.ready = !slices.ContainsFunc(lacks, func(l wait.Lack) bool { return !l.At.IsZero() })
-	next := slices.ContainsFunc(lacks, func(l wait.Lack) bool {
-		_, first := q.limiter.lines.Of(w, l.Class)
-		return first
-	})
+	next := slices.ContainsFunc(lacks, func(l wait.Lack) bool { return q.limiter.lines.Next(w, l.Class) })
 	if !q.steps.ready || !next {
 		q.dropSteps()
 	}
@@ -114,9 +148,19 @@ func (q *waitedCall) keepSteps(w *wait.Waiter, lacks []wait.Lack) {
 // dropSteps gives back the places that the call has taken.
 func (q *waitedCall) dropSteps() {
 	if taken := q.steps.taken; len(taken) > 0 {
-		q.steps.taken = nil
+		for _, r := range taken {
+			r.hold.Unused()
+		}
 		q.limiter.cancelLater(taken...)
+		q.endSteps()
 	}
+}
+
+// endSteps forgets the places that the call has taken, when they are the call's or are given back.
+func (q *waitedCall) endSteps() {
+	q.steps.end.Stop()
+	q.steps.end, q.steps.taken = nil, nil
+	q.limiter.besides.end()
 }
 
 // rest returns which checks of the call have not been taken.
@@ -141,7 +185,14 @@ func (q *waitedCall) reservePart(ctx context.Context, checks []Check, asked []in
 			waiters[place] = q.waiters[i]
 		}
 	}
-	return q.reserve(ctx, part, waiters)
+	r, err := q.reserve(ctx, part, waiters)
+	if err == nil || len(asked) == len(q.checks) || ctx.Err() != nil {
+		return r, err
+	}
+	if _, some := errors.AsType[*UnansweredError](err); some {
+		return nil, call.PlacedError(err, asked)
+	}
+	return nil, &UnansweredError{Checks: asked, Err: err} // the others could be decided
 }
 
 // whole returns the answer to the whole call: to the checks asked just now, to those taken before, and else the latest answer.
@@ -164,7 +215,9 @@ func (q *waitedCall) whole(part *Reservation, asked []int) *Reservation {
 		r.hold = q.limiter.places.Join(holds, func(p *wait.Place) int {
 			return slices.IndexFunc(r.checks, func(c Check) bool { return p.Key == c.Key && p.Spec == c.Limit.known() && p.Shadow == c.Shadow })
 		})
-		q.steps.taken = nil
+		if len(q.steps.taken) > 0 {
+			q.endSteps()
+		}
 	}
 	return r
 }

@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -295,35 +296,222 @@ func TestNoPlaceIsKeptWhileARateDenies(t *testing.T) {
 }
 
 // Calls that see different numbers of places, under two plans of one name, take them in different orders. They do not wait for each
-// other for ever.
+// other for ever, also if older calls that wait for the same keep them from having a turn.
 func TestCallsUnderTwoPlansDoNotWaitForEachOther(t *testing.T) {
 	bubbletest.Run(t, func(t *testing.T) {
 		l := New(&slow{Store: NewMemory()})
 		defer l.Close()
+		x, y := Concurrent(1, time.Minute).Named("x"), Concurrent(1, time.Minute).Named("y")
 		two := Concurrent(2, time.Minute).Named("two")
 		small, large := Concurrent(1, time.Minute).Named("plan"), Concurrent(3, time.Minute).Named("plan")
+		call := func(a, b Check) *waits {
+			a.Key, b.Key = "key", "key"
+			return waitAll(t, l, []Check{a, b}, WithLongestWait(10*time.Minute))
+		}
+		px, py := take(t, l, x), take(t, l, y)
+		all := []*waits{call(Check{Limit: x}, Check{Limit: two, Cost: 2}), call(Check{Limit: y}, Check{Limit: large, Cost: 3})}
+		all[0].expectWaiting(t)
 		plan, others := takeAll(t, l, large), takeAll(t, l, two)
-		one := waitAll(t, l, []Check{{Key: "key", Limit: large, Cost: 3}, {Key: "key", Limit: two}}, WithLongestWait(time.Minute))
+		one := call(Check{Limit: large, Cost: 3}, Check{Limit: two})
 		time.Sleep(10 * time.Millisecond)
-		other := waitAll(t, l, []Check{{Key: "key", Limit: small}, {Key: "key", Limit: two, Cost: 2}}, WithLongestWait(time.Minute))
+		other := call(Check{Limit: small}, Check{Limit: two, Cost: 2})
 		other.expectWaiting(t)
 		for _, p := range plan {
 			p.Release()
 		}
 		other.expectWaiting(t)
-		expectUsed(t, l, large, 1) // the other one has it
 		others[0].Release()
-		one.expectWaiting(t)
+		time.Sleep(time.Second)
 		others[1].Release()
-		other.expectWaiting(t)
-		expectUsed(t, l, two, 1) // the first one has it: each waits for the other
-		if err := <-one.ended; err != nil {
-			t.Fatal(err)
+		px.Release()
+		py.Release()
+		var group sync.WaitGroup
+		for _, w := range append(all, one, other) {
+			group.Go(func() {
+				if err := <-w.ended; err != nil {
+					t.Error(err)
+					return
+				}
+				w.r.Permit(t.Context()).Release()
+			})
 		}
-		one.r.Permit(t.Context()).Release()
-		if err := <-other.ended; err != nil {
-			t.Fatal(err)
+		group.Wait()
+	})
+}
+
+// A call keeps no place for longer than ten seconds, also if an older call has come before it meanwhile, so that it has no turn.
+func TestPlacesAreKeptForTenSeconds(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
+		l := New(&slow{Store: NewMemory()})
+		defer l.Close()
+		x := Concurrent(1, time.Minute).Named("x")
+		blocked, one := take(t, l, x), take(t, l, few)
+		older := waitAll(t, l, []Check{{Key: "key", Limit: x}, {Key: "key", Limit: many}}) // it stands for x alone
+		older.expectWaiting(t)
+		takeAll(t, l, many)
+		w := waitAll(t, l, both(false))
+		w.expectWaiting(t)
+		one.Release()
+		w.expectWaiting(t)
+		expectUsed(t, l, few, 1)
+		blocked.Release()
+		older.expectWaiting(t) // it has x, and comes before w
+		time.Sleep(longestStep)
+		expectUsed(t, l, few, 0)
+	})
+}
+
+// An older call that wants another number of places comes before a call, too.
+func TestNoPlaceIsKeptBehindAnOlderCallForMore(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
+		l := New(&slow{Store: NewMemory()})
+		defer l.Close()
+		one := take(t, l, few)
+		takeAll(t, l, many)
+		waitAll(t, l, []Check{{Key: "key", Limit: many, Cost: 3}})
+		time.Sleep(10 * time.Millisecond)
+		w := waitAll(t, l, both(false))
+		w.expectWaiting(t)
+		one.Release()
+		w.expectWaiting(t)
+		expectUsed(t, l, few, 0)
+	})
+}
+
+// Places that were kept in vain tell nothing of how long work takes.
+func TestKeptPlacesAreNoEstimate(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
+		l := New(&slow{Store: NewMemory()})
+		defer l.Close()
+		long := Concurrent(1, 10*time.Minute).Named("few")
+		for range 5 {
+			p := take(t, l, long)
+			time.Sleep(5 * time.Minute)
+			p.Release()
 		}
+		takeAll(t, l, many)
+		w := waitAll(t, l, []Check{{Key: "key", Limit: long}, {Key: "key", Limit: many}})
+		time.Sleep(10 * time.Minute)
+		w.cancel()
+		if err := <-w.ended; err == nil {
+			t.Error("served while all places are held")
+		}
+		time.Sleep(time.Second)
+		take(t, l, long)
+		_, err := l.TryAcquire(t.Context(), "key", long)
+		if limited, _ := errors.AsType[*LimitedError](err); limited == nil || limited.Decision.RetryAfter < 4*time.Minute {
+			t.Errorf("%v, want to come back in five minutes", err)
+		}
+	})
+}
+
+// A call that waits for places alone is denied at once when a rate denies it, also while it takes them one after the other.
+func TestRateDeniesACallThatTakesPlaces(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
+		l := New(&slow{Store: NewMemory()})
+		defer l.Close()
+		rate := FixedWindow(1, time.Hour)
+		time.Sleep(time.Minute)
+		take(t, l, few)
+		takeAll(t, l, many)
+		alone := waitOption(func(w *waiting) { w.placesOnly = true })
+		w := waitAll(t, l, append(both(false), Check{Key: "key", Limit: rate}), WithLongestWait(30*time.Second), alone)
+		w.expectWaiting(t)
+		if d, err := l.Allow(t.Context(), "key", rate); err != nil || !d.Allowed {
+			t.Fatal(d, err)
+		}
+		began := time.Now()
+		limited, _ := errors.AsType[*LimitedError](<-w.ended)
+		if took := time.Since(began); limited == nil || limited.Decision.Limit != Limit(rate) || took > time.Second {
+			t.Errorf("%v after %v, want a denial by the rate", limited, took)
+		}
+	})
+}
+
+// failing is a store that takes its time, and fails for calls about a limit, and for settlements once it is closed.
+type failing struct {
+	Store
+
+	takes  time.Duration
+	lost   atomic.Pointer[Limit]
+	closed atomic.Bool
+}
+
+func (s *failing) Decide(ctx context.Context, calls []Call) (int, error) {
+	time.Sleep(s.takes)
+	if lost := s.lost.Load(); lost != nil {
+		if i := slices.IndexFunc(calls[0].Checks, func(c Check) bool { return c.Limit == *lost }); i >= 0 {
+			return 0, &UnansweredError{Checks: []int{i}, Err: errors.New("down")}
+		}
+	}
+	return s.Store.Decide(ctx, calls)
+}
+
+func (s *failing) Settle(ctx context.Context, list []Settlement) error {
+	if s.closed.Load() {
+		return errors.New("closed")
+	}
+	return s.Store.Settle(ctx, list)
+}
+
+func (s *failing) Close() error {
+	s.closed.Store(true)
+	return nil
+}
+
+// An error names the checks of the call without an answer, whichever of them were asked.
+func TestErrorsOfAStepNameTheChecks(t *testing.T) {
+	for limit, want := range map[Limit][]int{Limit(few): {0}, Limit(many): {1}, Limit(FixedWindow(10, time.Hour)): {2}} {
+		for _, kept := range []bool{false, true} {
+			if kept && limit == Limit(few) {
+				continue // it is not asked about any more
+			}
+			bubbletest.Run(t, func(t *testing.T) {
+				store := &failing{Store: NewMemory(), takes: roundTrip}
+				l := New(store)
+				defer l.Close()
+				one, _ := take(t, l, few), takeAll(t, l, many)
+				w := waitAll(t, l, append(both(false), Check{Key: "key", Limit: FixedWindow(10, time.Hour)}))
+				w.expectWaiting(t)
+				if kept {
+					one.Release()
+					w.expectWaiting(t)
+				}
+				store.lost.Store(&limit)
+				time.Sleep(time.Second)
+				w.cancel()
+				err := <-w.ended
+				unanswered, ok := errors.AsType[*UnansweredError](err)
+				if asked := kept || limit != Limit(many); asked && (!ok || !slices.Equal(unanswered.Checks, want)) {
+					t.Errorf("%s, with a place kept: %v: %v, want the checks %v", limit, kept, err, want)
+				}
+			})
+		}
+	}
+}
+
+// Close waits until the places that calls keep are given back.
+func TestCloseWhilePlacesAreKept(t *testing.T) {
+	bubbletest.Run(t, func(t *testing.T) {
+		memory := NewMemory()
+		l, other := New(&failing{Store: memory, takes: 300 * time.Millisecond}), New(memory)
+		for range many.Capacity() {
+			take(t, other, many)
+		}
+		one := take(t, other, few)
+		w := waitAll(t, l, both(false))
+		w.expectWaiting(t)
+		one.Release()
+		w.expectWaiting(t)
+		w.expectWaiting(t)
+		expectUsed(t, other, few, 1)
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := <-w.ended; err == nil {
+			t.Error("a wait has outlived Close")
+		}
+		expectUsed(t, other, few, 0)
 	})
 }
 

@@ -18,6 +18,7 @@ type Hold struct {
 	ended   atomic.Bool   // no lease is renewed any more
 	claimed atomic.Uint32 // the one that gives the places back
 	joined  []*Hold       // the former holds of the places
+	unused  bool          // see Unused
 
 	one [1]*Place // the array of places, unless there are several
 }
@@ -55,6 +56,9 @@ func (l *Places) Join(holds []*Hold, order func(*Place) int) *Hold {
 	slices.SortStableFunc(all.places, func(a, b *Place) int { return cmp.Compare(order(a), order(b)) })
 	return all
 }
+
+// Unused says that no work is done with the places, before they are given back: how long they were held tells nothing of others.
+func (h *Hold) Unused() { h.unused = true }
 
 // Token returns the token of the first of the places. Of a nil Hold it is 0.
 func (h *Hold) Token() uint64 {
@@ -107,7 +111,11 @@ func (h *Hold) End() {
 		before[i] = p.lease.Finish()
 	}
 	for i, p := range h.places {
-		h.all.noteEnd(p, before[i])
+		if h.unused {
+			h.all.tellHeld(p, -p.Units, time.Since(p.began), before[i])
+		} else {
+			h.all.noteEnd(p, before[i])
+		}
 	}
 }
 

@@ -219,6 +219,21 @@ func (l *Lines) Of(w *Waiter, lineClass Class) (id uint64, first bool) {
 	return 0, false
 }
 
+// Next reports whether a waiter stands in the line of a class, and no older one of any line holds it back there.
+func (l *Lines) Next(w *Waiter, c Class) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, n := range w.in {
+		if n.Class == c {
+			return !slices.ContainsFunc(n.room.lines, func(other *line) bool {
+				first := other.first()
+				return first != nil && first != w && other.Ceiling >= c.Ceiling && first.before(w)
+			})
+		}
+	}
+	return false
+}
+
 // Len returns how many waiters are in a line, by its number.
 func (l *Lines) Len(id uint64) int {
 	l.mu.Lock()
