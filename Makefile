@@ -55,7 +55,7 @@ test-root:
 test-modules:
 	$(call in_modules,$(GO) test $(VET) -race -shuffle=$(SHUFFLE) -count=1 -timeout 30m -p 1 ./...,2)
 # The tests that the race detector would slow down for nothing: they compute in one goroutine, measure memory, ask what other programs do, or
-# hold to the laws what other tests have it look at.
+# test a store around another one that is tested under the detector.
 test-unraced:
 	@sh .ci/unraced $(GO) test $(VET) -shuffle=$(SHUFFLE) -count=1 -timeout 30m
 

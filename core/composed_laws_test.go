@@ -1,7 +1,7 @@
 //go:build !race
 
-// The laws of stores in front of others. TestLeaseWithoutToleranceKeepsTheLaws and TestDenialCacheKeepsTheLaws have the race detector look at
-// them over memory, and make test runs these without it, since they take several times as long with it.
+// The laws of stores around others. TestLeaseWithoutToleranceKeepsTheLaws and TestDenialCacheKeepsTheLaws run the same stores over memory under
+// the race detector. With it, these tests take several times as long: make test runs them without.
 
 package core_test
 

@@ -26,8 +26,8 @@ import (
 // A call for places of several limits that has waited for half a second takes them limit by limit, and keeps the ones it has while
 // it is the first of this process that waits for the next ones. The limit with the fewest places comes first. So a call for
 // places of two limits is served although callers of each never leave both free at once. It gives the places back while
-// another limit denies it, when it gives up, and for a while after ten seconds. Alternatives and shadow checks are not taken before
-// the rest.
+// another limit denies it, when it gives up, and for a while each time that it has kept them for ten seconds in vain. The places of
+// alternatives and of shadow checks are taken with the rest.
 //
 // The lines extend over all processes that share a Redis, as those of [Limiter.Wait] do, in one order with it. So for limits
 // without places, there is none with [Lease] or among alternatives, and the first try of a call heeds only the calls of its own
@@ -102,7 +102,7 @@ type waitedCall struct {
 	ranked  ranked         // among the calls of other processes that wait for the same rate
 	steps   steps          // the limits of places that it takes one after the other
 	waiters []*call.Waiter // the registrations under which the checks ask just now, if they do
-	lines   []uint64       // the lines of these waiters
+	lines   []uint64       // the lines of places in which the call stood when it asked, by its checks; 0: none
 }
 
 // poll returns how long after a denial the first of a line asks again. If the store tells the waiters their turns, the

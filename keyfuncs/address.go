@@ -64,8 +64,8 @@ func peerOf(r *http.Request) netip.Addr {
 	return parseAddress(r.RemoteAddr)
 }
 
-// plainIPv4 returns the address of a text such as "203.0.113.9:4711", which net/http has for most peers: it is the text of the address already. It returns
-// "" for all other texts.
+// plainIPv4 returns the part in front of the port of a text such as "203.0.113.9:4711", as net/http writes most peers. Nothing else has to be
+// done to make a key of it. For all other texts it returns "".
 func plainIPv4(text string) string {
 	number, digits, dots, end := 0, 0, 0, 0
 	for i := range len(text) {

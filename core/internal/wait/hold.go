@@ -45,19 +45,20 @@ func (h *Hold) Begin() {
 	}
 }
 
-// Join returns a Hold of the places of several, which are not used any more. Some of them may be nil. order returns the order of a place.
+// Join returns a Hold of the places of several Holds, in the order of the numbers that order returns. Some of the Holds may be nil. The
+// caller uses none of them any more.
 func (l *Places) Join(holds []*Hold, order func(*Place) int) *Hold {
 	all := l.Hold()
 	for _, h := range holds {
 		if h != nil {
-			all.places, all.joined = append(all.places, h.places...), append(all.joined, h) // its places count as forgotten without it
+			all.places, all.joined = append(all.places, h.places...), append(all.joined, h) // a place counts as forgotten when its first Hold is
 		}
 	}
 	slices.SortStableFunc(all.places, func(a, b *Place) int { return cmp.Compare(order(a), order(b)) })
 	return all
 }
 
-// Unused says that no work is done with the places, before they are given back: how long they were held tells nothing of others.
+// Unused says that the places were kept without work. [Places.Times] then leaves out how long they were held. It comes before End.
 func (h *Hold) Unused() { h.unused = true }
 
 // Token returns the token of the first of the places. Of a nil Hold it is 0.
